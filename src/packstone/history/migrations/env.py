@@ -1,0 +1,15 @@
+"""Alembic runs this file; the open connection comes from ``history.migrate``, so no address is kept here."""
+
+from __future__ import annotations
+
+from alembic import context
+
+from packstone.history.schema import METADATA, VERSION_TABLE
+
+context.configure(
+    connection=context.config.attributes["connection"],
+    target_metadata=METADATA,
+    version_table=VERSION_TABLE,
+)
+with context.begin_transaction():
+    context.run_migrations()

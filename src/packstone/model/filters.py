@@ -1,0 +1,27 @@
+"""Which partitions a command may touch, when, and how much of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from packstone.model.time_window import TimeWindow
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Filters:
+    """Conditions on partitions and on the time of day; all must hold."""
+
+    where: str | None = None
+    older_than_seconds: float = 0.0
+    exclude: tuple[str, ...] = ()
+    window: TimeWindow | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Budget:
+    """How much one run may do; what does not fit is left for the next run and named."""
+
+    max_bytes: int | None = None
+    max_files: int | None = None
+    max_seconds: float | None = None
+    parallel: int | None = None

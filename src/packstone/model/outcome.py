@@ -1,0 +1,147 @@
+"""What a command did to a table: the values behind the JSON of ``plan``, ``compact`` and ``merge``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from packstone.model.skipped import Skipped, SkipKind
+
+
+class Status(StrEnum):
+    """How it ended."""
+
+    COMMITTED = "committed"
+    NOTHING_TO_DO = "nothing-to-do"
+    PLANNED = "planned"
+    PARTIAL = "partial"
+    REFUSED = "refused"
+    CONFLICT = "conflict"
+    FAILED = "failed"
+
+    @property
+    def exit_code(self) -> int:
+        """The command's exit code."""
+        if self in (Status.PARTIAL, Status.FAILED):
+            return 1
+        return 3 if self in (Status.REFUSED, Status.CONFLICT) else 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnitOutcome:
+    """One merge, planned or done."""
+
+    partition: str
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    how: str
+    why: str
+    bytes_before: int
+    bytes_after: int = 0
+    rows: int = 0
+    fingerprint: str = ""
+    seconds: float = 0.0
+    read_seconds_before: float = 0.0
+    read_seconds_after: float = 0.0
+
+    def __str__(self) -> str:
+        return f"{self.partition or '.'}: {len(self.inputs)} files -> {len(self.outputs) or 1} by {self.how}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cost:
+    """What a plan will read, write and need, or what a run did."""
+
+    read_bytes: int
+    write_bytes: int
+    verify_bytes: int
+    staging_bytes: int
+    files_in: int
+    files_out: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """The answer of plan, compact and merge."""
+
+    run: str | None
+    table: str
+    strategy: str
+    status: Status
+    files_before: int
+    files_after: int
+    bytes_before: int
+    bytes_after: int
+    verified: str
+    cost: Cost
+    family: str = "hive"
+    rows: int = 0
+    seconds: float = 0.0
+    verify_seconds: float = 0.0
+    swap_ms: float = 0.0
+    units: tuple[UnitOutcome, ...] = ()
+    skipped: tuple[Skipped, ...] = ()
+    recovered: tuple[str, ...] = ()
+    message: str = ""
+    read_times: tuple[dict[str, Any], ...] = field(default=())
+
+    def to_json(self) -> dict[str, Any]:
+        """The documented keys, in their documented order."""
+        units = [
+            {
+                "partition": u.partition,
+                "inputs": list(u.inputs),
+                "outputs": list(u.outputs),
+                "how": u.how,
+                "why": u.why,
+                "bytes_before": u.bytes_before,
+                "bytes_after": u.bytes_after,
+                "rows": u.rows,
+                "fingerprint": u.fingerprint,
+                "read_seconds_before": round(u.read_seconds_before, 4),
+                "read_seconds_after": round(u.read_seconds_after, 4),
+            }
+            for u in self.units
+        ]
+        plain: dict[str, Any] = {
+            "format_version": 1,
+            "run": self.run,
+            "table": self.table,
+            "family": self.family,
+            "strategy": self.strategy,
+            "status": self.status.value,
+            "files_before": self.files_before,
+            "files_after": self.files_after,
+            "bytes_before": self.bytes_before,
+            "bytes_after": self.bytes_after,
+            "rows": self.rows,
+            "verified": self.verified,
+            "seconds": round(self.seconds, 3),
+            "verify_seconds": round(self.verify_seconds, 3),
+            "swap_ms": round(self.swap_ms, 3),
+            "cost": {name: getattr(self.cost, name) for name in self.cost.__slots__},
+            "units": units,
+            "skipped": [{"what": s.what, "why": s.why, "kind": s.kind.value} for s in self.skipped],
+            "message": self.message,
+        }
+        if self.recovered:
+            plain["recovered"] = list(self.recovered)
+        if self.read_times:
+            plain["read_times"] = list(self.read_times)
+        return plain
+
+
+def status_of(*, committed: int, skipped: tuple[Skipped, ...], planned: bool = False) -> Status:
+    """Derive the status from what was done and what was not."""
+    kinds = {skip.kind for skip in skipped}
+    broken = kinds & {SkipKind.UNREADABLE, SkipKind.CONFLICT, SkipKind.FAILED}
+    if committed and planned:
+        return Status.PLANNED
+    if committed:
+        return Status.PARTIAL if broken else Status.COMMITTED
+    if SkipKind.FAILED in kinds:
+        return Status.FAILED
+    if SkipKind.CONFLICT in kinds:
+        return Status.CONFLICT
+    return Status.REFUSED if SkipKind.REFUSED in kinds else Status.NOTHING_TO_DO

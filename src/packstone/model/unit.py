@@ -1,0 +1,82 @@
+"""A unit of work: what one attempt rewrites, and what it reports.
+
+Specs and results travel as files in the staging folder, so they hold only plain values.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from packstone.model.files import FileEntry, Permissions
+
+
+class How(StrEnum):
+    """In which way a unit's inputs become its output."""
+
+    REWRITE = "rewrite"  # decode and encode again
+    CONCATENATE = "concatenate"  # bytes of text behind each other
+    STITCH = "stitch"  # column chunks copied under a new footer
+    UPGRADE = "upgrade"  # metadata only
+
+
+class Verify(StrEnum):
+    """How hard to look before publishing."""
+
+    CONTENT = "content"  # fingerprint of every row, before and after
+    COUNT = "count"  # number of rows only
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnitSpec:
+    """What should happen: these inputs of one partition become one output."""
+
+    unit: int
+    partition: str
+    directory: str
+    inputs: tuple[FileEntry, ...]
+    how: How
+    file_format: str
+    output_name: str
+    why: str
+    codec: str = "keep"
+    header_lines: int = 0
+    verify: Verify = Verify.CONTENT
+    permissions: Permissions
+
+    @property
+    def input_bytes(self) -> int:
+        """How much is read."""
+        return sum(file.size_bytes for file in self.inputs)
+
+    def __str__(self) -> str:
+        return f"u{self.unit} {self.partition or '.'} {len(self.inputs)} files {self.input_bytes}B {self.how}"
+
+
+class UnitStatus(StrEnum):
+    """How an attempt ended."""
+
+    WRITTEN = "written"
+    UNREADABLE = "unreadable"  # one input is broken: leave it alone, merge the rest
+    UNFAITHFUL = "unfaithful"  # the output would differ from the inputs in something: leave the group alone
+    MISMATCH = "mismatch"  # verification failed: stop, keep the evidence
+    FAILED = "failed"  # anything else: no space, no rights
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnitResult:
+    """What one attempt wrote and measured, or why it did not."""
+
+    unit: int
+    attempt: str
+    status: UnitStatus
+    message: str = ""
+    blamed: str = ""
+    staged_path: str = ""
+    size_bytes: int = 0
+    mtime_ns: int = 0
+    rows: int = 0
+    fingerprint: str = ""
+    write_seconds: float = 0.0
+    read_seconds_before: float = 0.0
+    read_seconds_after: float = 0.0

@@ -1,0 +1,1 @@
+"""Executor-side kernels on Arrow data: merge, concatenate, stitch, fingerprint."""

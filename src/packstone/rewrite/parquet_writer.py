@@ -1,0 +1,105 @@
+"""Writer settings that give back exactly the schema the inputs have, found by trying.
+
+PyArrow has a handful of switches that change how an Arrow type lands in Parquet (INT96 or INT64 timestamps,
+decimals as integers or as bytes, the name of a list's element). Rather than reason about every writer in the
+field, we write an empty file with each combination and compare schema trees. The first that matches is used;
+if none does, the files are left alone with the reason: never nearly rewritten.
+"""
+
+from __future__ import annotations
+
+import inspect
+import itertools
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from packstone.errors import UnfaithfulError
+from packstone.rewrite.parquet_footer import bloom_columns_of, codecs_of, has_page_index, schema_tree, sorting_of
+
+_ARROW_SCHEMA = b"ARROW:schema"
+_CODEC_NAMES = {"UNCOMPRESSED": "NONE", "LZ4": "LZ4", "LZ4_RAW": "LZ4"}
+_SWITCHES = tuple(itertools.product((True, False), (False, True), (True, False)))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WriterSettings:
+    """How to open a ParquetWriter, and the schema it then writes."""
+
+    schema: pa.Schema
+    options: dict[str, Any]
+    key_values: dict[bytes, bytes]
+    tree: str
+    sorting: tuple[tuple[int, bool, bool], ...]
+
+    def open_writer(self, where: Any) -> pq.ParquetWriter:  # noqa: ANN401 - a path or a pyarrow file
+        """Open the writer; the caller adds the key-values before closing."""
+        return pq.ParquetWriter(where, self.schema, **self.options)
+
+
+def find_writer_settings(file: pq.ParquetFile, *, codec: str) -> WriterSettings:
+    """Find settings whose output has the input's schema tree; UnfaithfulError if there are none."""
+    metadata, wanted = file.metadata, schema_tree(file.metadata.schema)
+    key_values = dict(metadata.metadata or {})
+    store_schema = key_values.pop(_ARROW_SCHEMA, None) is not None
+    schema = file.schema_arrow.remove_metadata()
+    has_int96 = "int96" in wanted
+    nearest = ""
+    for compliant, decimal_as_integer, int96 in _SWITCHES:
+        if int96 != has_int96:
+            continue
+        options = {
+            "use_compliant_nested_type": compliant,
+            "store_decimal_as_integer": decimal_as_integer,
+            "use_deprecated_int96_timestamps": int96,
+            "store_schema": store_schema,
+        }
+        tree = _tree_written(schema, options)
+        if tree == wanted:
+            options |= _data_options(metadata, codec=codec)
+            return WriterSettings(
+                schema=schema, options=options, key_values=key_values, tree=wanted, sorting=sorting_of(metadata)
+            )
+        nearest = nearest or tree
+    raise UnfaithfulError(_first_difference(wanted, nearest))
+
+
+def _tree_written(schema: pa.Schema, options: dict[str, Any]) -> str:
+    sink = pa.BufferOutputStream()
+    try:
+        with pq.ParquetWriter(sink, schema, **options):
+            pass
+    except pa.ArrowException as error:
+        return f"(cannot be written: {error})"
+    return schema_tree(pq.ParquetFile(pa.BufferReader(sink.getvalue())).metadata.schema)
+
+
+def _data_options(metadata: pq.FileMetaData, *, codec: str) -> dict[str, Any]:
+    options: dict[str, Any] = {"write_page_index": has_page_index(metadata)}
+    codecs = {path: _CODEC_NAMES.get(name, name) for path, name in codecs_of(metadata).items()}
+    if codec != "keep":
+        options["compression"] = codec.upper()
+    elif "LZO" in codecs.values():
+        raise UnfaithfulError("the codec LZO cannot be written; give --codec to change it")
+    else:
+        options["compression"] = codecs or "SNAPPY"
+    blooms = bloom_columns_of(metadata)
+    if blooms:
+        if "bloom_filter_options" not in inspect.signature(pq.ParquetWriter.__init__).parameters:
+            raise UnfaithfulError("it has bloom filters, which this PyArrow cannot write; upgrade pyarrow")
+        options["bloom_filter_options"] = dict.fromkeys(blooms, True)
+    sorting = sorting_of(metadata)
+    if sorting:
+        options["sorting_columns"] = [pq.SortingColumn(c, d, n) for c, d, n in sorting]
+    return options
+
+
+def _first_difference(wanted: str, got: str) -> str:
+    if got.startswith("(cannot"):
+        return f"its schema cannot be written by PyArrow {got}"
+    for ours, theirs in itertools.zip_longest(got.splitlines(), wanted.splitlines(), fillvalue="nothing"):
+        if ours != theirs:
+            return f"PyArrow would write `{ours.strip().rstrip(';')}` where the file has `{theirs.strip().rstrip(';')}`"
+    return "PyArrow would write another schema"

@@ -1,0 +1,108 @@
+"""Run one unit: write the output, read inputs and output again, compare, report. Knows nothing of Spark.
+
+Whatever goes wrong with one unit is its result, not an exception: one broken file must not end a job that
+merges ten thousand others.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from packstone.errors import PackstoneError, UnfaithfulError, UnreadableFileError, VerificationError
+from packstone.model.unit import How, UnitResult, UnitSpec, UnitStatus, Verify
+from packstone.rewrite import parquet_rewrite, text_concatenate, verify
+from packstone.rewrite.fingerprint import Fingerprint
+from packstone.rewrite.parquet_footer import one_line
+
+if TYPE_CHECKING:
+    from packstone.storage.fileio import FileIO
+
+
+def run_unit(io: FileIO, spec: UnitSpec, *, staging: str, attempt: str) -> UnitResult:
+    """Write the unit's output under a name of this attempt's own, verify it, and say how it went."""
+    staged = f"{staging}/u{spec.unit:06d}-{attempt}.data"
+    try:
+        return _write_and_verify(io, spec, staged=staged, attempt=attempt)
+    except UnreadableFileError as error:
+        status, message, blamed = UnitStatus.UNREADABLE, error.message, str(error.facts.get("file", ""))
+    except UnfaithfulError as error:
+        status, message, blamed = UnitStatus.UNFAITHFUL, error.message, ""
+    except VerificationError as error:
+        # The evidence stays where it is: the staged file is not removed.
+        return UnitResult(
+            unit=spec.unit, attempt=attempt, status=UnitStatus.MISMATCH, message=error.message, staged_path=staged
+        )
+    except PermissionError as error:
+        status, message, blamed = UnitStatus.UNFAITHFUL, f"owner and mode cannot be kept: {one_line(error)}", ""
+    except (PackstoneError, OSError, MemoryError) as error:
+        status, message, blamed = UnitStatus.FAILED, one_line(error), ""
+    io.remove(staged)
+    return UnitResult(unit=spec.unit, attempt=attempt, status=status, message=message, blamed=blamed)
+
+
+def _write_and_verify(io: FileIO, spec: UnitSpec, *, staged: str, attempt: str) -> UnitResult:
+    paths = [f"{spec.directory}/{file.name}" for file in spec.inputs]
+    began = time.perf_counter()
+    _write(io, spec, paths, staged)
+    io.set_permissions(staged, spec.permissions)
+    io.sync_file(staged)
+    written = time.perf_counter()
+    before = _read(io, spec, paths)
+    read_before = time.perf_counter()
+    after = _read(io, spec, [staged])
+    read_after = time.perf_counter()
+    _check_equal(io, spec, paths, staged=staged, before=before, after=after)
+    found = io.stat(staged)
+    if found is None:
+        raise VerificationError(f"{staged} vanished after it was written.", file=staged)
+    return UnitResult(
+        unit=spec.unit,
+        attempt=attempt,
+        status=UnitStatus.WRITTEN,
+        staged_path=staged,
+        size_bytes=found.size_bytes,
+        mtime_ns=found.mtime_ns,
+        rows=after.rows,
+        fingerprint=str(after),
+        write_seconds=written - began,
+        read_seconds_before=read_before - written,
+        read_seconds_after=read_after - read_before,
+    )
+
+
+def _write(io: FileIO, spec: UnitSpec, paths: list[str], staged: str) -> None:
+    match spec.how:
+        case How.REWRITE:
+            parquet_rewrite.rewrite_parquet(io, paths, staged, codec=spec.codec)
+        case How.CONCATENATE:
+            text_concatenate.concatenate_text(io, paths, staged, header_lines=spec.header_lines)
+        case How.STITCH | How.UPGRADE:
+            raise UnfaithfulError(f"{spec.how} is no way to merge {spec.file_format} files")
+
+
+def _read(io: FileIO, spec: UnitSpec, paths: list[str]) -> Fingerprint:
+    match (spec.how, spec.verify):
+        case (How.CONCATENATE, Verify.COUNT):
+            rows = verify.count_text(io, paths, header_lines=spec.header_lines)
+        case (How.CONCATENATE, Verify.CONTENT):
+            return verify.fingerprint_text(io, paths, header_lines=spec.header_lines)
+        case (_, Verify.COUNT):
+            rows = verify.count_parquet(io, paths)
+        case _:
+            return verify.fingerprint_parquet(io, paths)
+    return Fingerprint(rows=rows, lo=0, hi=0)
+
+
+def _check_equal(
+    io: FileIO, spec: UnitSpec, paths: list[str], *, staged: str, before: Fingerprint, after: Fingerprint
+) -> None:
+    if before != after:
+        raise VerificationError(
+            f"Unit {spec.unit} of partition {spec.partition or '.'}: the rows read back are not the rows that were "
+            f"there ({before} before, {after} after)."
+        )
+    if spec.how is How.CONCATENATE:
+        verify.check_same_header(io, paths, staged, header_lines=spec.header_lines)
+    else:
+        verify.check_same_parquet_shape(io, paths, staged)

@@ -1,0 +1,105 @@
+"""Read files again and reduce their rows to a fingerprint: the proof that none was lost, doubled or changed.
+
+Nothing here is shared with the rewriters but the opening of a file: inputs are read a second time, outputs are
+re-opened from storage, and the number of rows decoded is held against the footer's.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from packstone.errors import UnreadableFileError, VerificationError
+from packstone.rewrite.fingerprint import Fingerprint, fingerprint_batch, fingerprint_lines
+from packstone.rewrite.int96 import both_units, int96_columns
+from packstone.rewrite.parquet_footer import one_line, open_parquet, schema_tree, writer_semantics
+from packstone.rewrite.parquet_rewrite import batch_rows_for, bytes_per_row
+from packstone.rewrite.text_concatenate import read_chunks, read_header
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    import pyarrow.parquet as pq
+
+    from packstone.storage.fileio import FileIO
+
+
+def fingerprint_parquet(io: FileIO, paths: Sequence[str]) -> Fingerprint:
+    """Fingerprint all rows of Parquet files."""
+    total = Fingerprint.zero()
+    for path in paths:
+        with open_parquet(io, path, coerce_int96_timestamp_unit="us") as file:
+            one = Fingerprint.zero()
+            try:
+                for batch in _lossless_batches(io, path, file):
+                    one += fingerprint_batch(batch)
+            except (pa.ArrowException, OSError) as error:
+                raise UnreadableFileError(f"{path} has a broken data page: {one_line(error)}.", file=path) from error
+            if one.rows != file.metadata.num_rows:
+                raise UnreadableFileError(
+                    f"{path} holds {one.rows} rows although its footer says {file.metadata.num_rows}.", file=path
+                )
+        total += one
+    return total
+
+
+def fingerprint_text(io: FileIO, paths: Sequence[str], *, header_lines: int) -> Fingerprint:
+    """Fingerprint all lines of text files, headers left out."""
+    total = Fingerprint.zero()
+    for path in paths:
+        total += fingerprint_lines(read_chunks(io, path, header_lines=header_lines))
+    return total
+
+
+def count_parquet(io: FileIO, paths: Sequence[str]) -> int:
+    """Add up the rows that the footers state."""
+    rows = 0
+    for path in paths:
+        with open_parquet(io, path) as file:
+            rows += file.metadata.num_rows
+    return rows
+
+
+def count_text(io: FileIO, paths: Sequence[str], *, header_lines: int) -> int:
+    """Count lines; a last one without a newline counts."""
+    lines = 0
+    for path in paths:
+        last = b"\n"
+        for chunk in read_chunks(io, path, header_lines=header_lines):
+            lines += chunk.count(b"\n")
+            last = chunk[-1:]
+        lines += last != b"\n"
+    return lines
+
+
+def check_same_parquet_shape(io: FileIO, inputs: Sequence[str], output: str) -> None:
+    """Compare what a fingerprint of rows cannot see: schema trees and key-value metadata."""
+    with open_parquet(io, output) as written:
+        tree = schema_tree(written.metadata.schema)
+        semantics = writer_semantics(written.metadata.metadata or {})
+    for path in inputs:
+        with open_parquet(io, path) as original:
+            if schema_tree(original.metadata.schema) != tree:
+                raise VerificationError(f"The schema written differs from that of {path}.", file=path)
+            if writer_semantics(original.metadata.metadata or {}) != semantics:
+                raise VerificationError(f"The key-value metadata written differ from those of {path}.", file=path)
+
+
+def check_same_header(io: FileIO, inputs: Sequence[str], output: str, *, header_lines: int) -> None:
+    """The output must begin with the first input's header."""
+    if read_header(io, output, header_lines).rstrip(b"\n") != read_header(io, inputs[0], header_lines).rstrip(b"\n"):
+        raise VerificationError(f"The header written differs from that of {inputs[0]}.", file=inputs[0])
+
+
+def _lossless_batches(io: FileIO, path: str, file: pq.ParquetFile) -> Iterator[pa.RecordBatch]:
+    """Yield the rows; INT96 columns stand in them twice, as micro- and as nanoseconds (see int96.py)."""
+    batch_rows = batch_rows_for(bytes_per_row(file.metadata))
+    batches = file.iter_batches(batch_size=batch_rows, use_threads=False)
+    columns = int96_columns(file)
+    if not columns:
+        yield from batches
+        return
+    for batch, nanos in zip(batches, both_units(io, path, columns, batch_rows), strict=True):
+        names = [str(i) for i in range(batch.num_columns + nanos.num_columns)]
+        yield pa.RecordBatch.from_arrays([*batch.columns, *nanos.columns], names=names)

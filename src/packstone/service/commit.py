@@ -1,0 +1,86 @@
+"""Publish one partition of a run: the second listing, the intent, the swap."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from packstone.errors import ConflictError, RefusedError
+from packstone.tables.hive.journal import OutputFile, SwapIntent
+from packstone.tables.hive.listing import SUMMARY_NAMES, list_partition
+from packstone.tables.hive.swap import commit_swap
+
+if TYPE_CHECKING:
+    from packstone.model.merge_options import MergeOptions
+    from packstone.model.unit import UnitResult, UnitSpec
+    from packstone.service.run_session import RunSession
+    from packstone.tables.hive.listing import PartitionListing
+
+_DAY_SECONDS = 86_400
+
+
+def second_listing(session: RunSession, partition: str) -> PartitionListing:
+    """List a partition again, as late as possible."""
+    return list_partition(session.io, session.layout.root, partition, now_seconds=time.time())
+
+
+def commit_partition(
+    session: RunSession,
+    listing: PartitionListing,
+    written: list[UnitSpec],
+    results: dict[int, UnitResult],
+    *,
+    number: int,
+    options: MergeOptions,
+) -> float:
+    """Swap a partition's merged files in; return the milliseconds readers could see a gap."""
+    session.check_owned(listing.partition)
+    again = second_listing(session, listing.partition)
+    if again.writing is not None:
+        raise ConflictError(f"{again.writing}; nothing was changed there")
+    backup = session.layout.backup(session.run, backup_root=options.backup_root)
+    intent = SwapIntent(
+        run=session.run,
+        number=number,
+        partition=listing.partition,
+        directory=listing.directory,
+        backup_directory=f"{backup}/{listing.partition}".rstrip("/"),
+        inputs=tuple(file for spec in written for file in spec.inputs),
+        outputs=tuple(_output(spec, results[spec.unit]) for spec in written),
+        summaries=_summaries(session, listing),
+        keep_until=time.time() + options.keep_days * _DAY_SECONDS,
+    )
+    return commit_swap(session.io, session.layout, intent, now_seconds=time.time())
+
+
+def check_backup_root(session: RunSession, backup_root: str | None) -> None:
+    """A backup is a rename, so it must be on the table's own store."""
+    if backup_root is None:
+        return
+    io, root = session.io, session.layout.root
+    if io.store_id(backup_root) != io.store_id(root):
+        raise RefusedError(f"--backup {backup_root} is on another file system than {root}; originals are moved, not copied.")
+    if f"{backup_root}/".startswith(f"{root}/"):
+        raise RefusedError(f"--backup {backup_root} lies inside the table, where readers would find the originals.")
+
+
+def _output(spec: UnitSpec, result: UnitResult) -> OutputFile:
+    return OutputFile(
+        staged_path=result.staged_path,
+        name=spec.output_name,
+        size_bytes=result.size_bytes,
+        mtime_ns=result.mtime_ns,
+        rows=result.rows,
+        fingerprint=result.fingerprint,
+        verified=spec.verify,
+        how=spec.how,
+        header_lines=spec.header_lines,
+        inputs=tuple(file.name for file in spec.inputs),
+    )
+
+
+def _summaries(session: RunSession, listing: PartitionListing) -> tuple[str, ...]:
+    """Summary files that name the originals: in the partition, and in the table's root."""
+    folders = {listing.directory, session.layout.root}
+    paths = (f"{folder}/{name}" for folder in sorted(folders) for name in SUMMARY_NAMES)
+    return tuple(path for path in paths if session.io.stat(path) is not None)

@@ -1,0 +1,77 @@
+"""Where tasks run: on Spark, or in this process."""
+
+from __future__ import annotations
+
+import uuid
+from typing import TYPE_CHECKING, Protocol
+
+from packstone.tables.hive.tasks import Task, TaskResult, count_done_bytes, read_result, run_task, write_task
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from packstone.storage.fileio import FileIO
+
+
+class Engine(Protocol):
+    """Runs tasks and yields their results, in the order of the tasks."""
+
+    def run(
+        self, tasks: Sequence[Task], *, staging: str, what: str, on_progress: Callable[[int, int], None]
+    ) -> Iterator[TaskResult]:
+        """Run all tasks; report (units, bytes) done on the way."""
+        ...
+
+    def close(self) -> None:
+        """Let go of what the engine holds."""
+        ...
+
+
+class InlineEngine:
+    """Runs tasks one after the other in this process: no Spark, no Java, one core.
+
+    For small jobs, where starting Spark would take longer than the work, and for machines without Java.
+    """
+
+    def __init__(self, io: FileIO) -> None:
+        self._io = io
+
+    def run(
+        self,
+        tasks: Sequence[Task],
+        *,
+        staging: str,
+        what: str,  # noqa: ARG002 - Spark shows it in its pages
+        on_progress: Callable[[int, int], None],
+    ) -> Iterator[TaskResult]:
+        """Run each task when its result is asked for."""
+        for task in tasks:
+            attempt = f"a0_{uuid.uuid4().hex[:8]}"
+            write_task(self._io, staging, task)
+            run_task(self._io, staging, task.number, attempt)
+            on_progress(*count_done_bytes(self._io, staging))
+            yield read_result(self._io, staging, task.number, attempt)
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+
+class LazyEngine:
+    """Makes the real engine at the first task: a run with nothing to do never starts Spark."""
+
+    def __init__(self, make: Callable[[], Engine]) -> None:
+        self._make = make
+        self._engine: Engine | None = None
+
+    def run(
+        self, tasks: Sequence[Task], *, staging: str, what: str, on_progress: Callable[[int, int], None]
+    ) -> Iterator[TaskResult]:
+        """Start the engine if this is the first call, and pass on."""
+        if self._engine is None:
+            self._engine = self._make()
+        return self._engine.run(tasks, staging=staging, what=what, on_progress=on_progress)
+
+    def close(self) -> None:
+        """Close the engine if it was ever made."""
+        if self._engine is not None:
+            self._engine.close()

@@ -1,0 +1,173 @@
+"""How a table is: files, sizes, the share of small ones, and what stands in the way of merging them."""
+
+from __future__ import annotations
+
+import heapq
+import time
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from packstone.strategy.small_files import count_outputs, is_small
+from packstone.tables.hive.file_facts import FileFormat, Verdict, read_file_facts
+from packstone.tables.hive.listing import list_partitions
+from packstone.tables.hive.plan_partition import small_files_options
+
+if TYPE_CHECKING:
+    from packstone.model.merge_options import MergeOptions
+    from packstone.storage.fileio import FileIO
+    from packstone.tables.hive.layout import TableLayout
+    from packstone.tables.hive.listing import PartitionListing
+
+SAMPLED_FILES = 1_000  # files looked into; a larger table is sampled, and the report says so
+WORST_PARTITIONS = 20
+_HISTOGRAM_EDGES = tuple((name, edge << 20) for name, edge in (("< 1 MB", 1), ("1-8 MB", 8), ("8-32 MB", 32), ("32-120 MB", 120), ("120-512 MB", 512)))
+_LAST_BUCKET = "> 512 MB"
+_MANY_FORMATS = 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionHealth:
+    """One partition's numbers."""
+
+    partition: str
+    files: int
+    small_files: int
+    bytes: int
+    ideal_files: int
+
+    @property
+    def score(self) -> int:
+        """How close the number of files is to the ideal one, in percent."""
+        return 100 if not self.files else min(100, 100 * self.ideal_files // self.files)
+
+
+@dataclass(slots=True, kw_only=True)
+class Health:
+    """The whole target's numbers; it grows while partitions are looked at."""
+
+    table: str
+    partitions: int = 0
+    files: int = 0
+    bytes: int = 0
+    small_files: int = 0
+    small_bytes: int = 0
+    ideal_files: int = 0
+    sampled_files: int = 0
+    histogram: dict[str, int] = field(default_factory=lambda: dict.fromkeys((*dict(_HISTOGRAM_EDGES), _LAST_BUCKET), 0))
+    formats: Counter[str] = field(default_factory=Counter)
+    hazards: list[dict[str, str]] = field(default_factory=list)
+    worst: list[PartitionHealth] = field(default_factory=list)
+
+    @property
+    def score(self) -> int:
+        """100 is as few files as the bytes need; 1 is a hundred times too many."""
+        return 100 if not self.files else max(0, min(100, 100 * self.ideal_files // self.files))
+
+    @property
+    def small_pct(self) -> int:
+        """The share of files below the threshold."""
+        return 100 * self.small_files // self.files if self.files else 0
+
+    def to_json(self) -> dict[str, Any]:
+        """The documented keys."""
+        return {
+            "format_version": 1,
+            "table": self.table,
+            "family": "hive",
+            "partitions": self.partitions,
+            "files": self.files,
+            "bytes": self.bytes,
+            "small_files": self.small_files,
+            "small_bytes": self.small_bytes,
+            "small_pct": self.small_pct,
+            "ideal_files": self.ideal_files,
+            "score": self.score,
+            "histogram": dict(self.histogram),
+            "formats": dict(self.formats),
+            "files_looked_into": self.sampled_files,
+            "hazards": self.hazards,
+            "worst_partitions": [
+                {"partition": p.partition, "files": p.files, "small_files": p.small_files, "bytes": p.bytes, "score": p.score}
+                for p in self.worst
+            ],
+        }
+
+
+def observe_health(io: FileIO, layout: TableLayout, partition: str, options: MergeOptions) -> Health:
+    """Walk the target once; look into the first small files for formats and hazards."""
+    health = Health(table=layout.directory(partition))
+    for listing in list_partitions(io, layout.root, partition, now_seconds=time.time()):
+        _add_partition(health, listing, options)
+        _add_hazards(io, health, listing, options)
+    health.worst = heapq.nsmallest(WORST_PARTITIONS, health.worst, key=lambda p: (p.score, -p.files))
+    return health
+
+
+def _add_partition(health: Health, listing: PartitionListing, options: MergeOptions) -> None:
+    picking = small_files_options(options)
+    small = [file.size_bytes for file in listing.files if is_small(file.size_bytes, picking)]
+    big = len(listing.files) - len(small)
+    ideal = big + (count_outputs(sum(small), options.target_bytes) if small else 0)
+    health.partitions += 1
+    health.files += len(listing.files)
+    health.bytes += listing.total_bytes
+    health.small_files += len(small)
+    health.small_bytes += sum(small)
+    health.ideal_files += ideal
+    for file in listing.files:
+        health.histogram[_bucket(file.size_bytes)] += 1
+    if listing.files:
+        one = PartitionHealth(
+            partition=listing.partition,
+            files=len(listing.files),
+            small_files=len(small),
+            bytes=listing.total_bytes,
+            ideal_files=ideal,
+        )
+        health.worst.append(one)
+        if len(health.worst) > 10 * WORST_PARTITIONS:
+            health.worst = heapq.nsmallest(WORST_PARTITIONS, health.worst, key=lambda p: (p.score, -p.files))
+
+
+def _add_hazards(io: FileIO, health: Health, listing: PartitionListing, options: MergeOptions) -> None:
+    where = listing.partition or "."
+    if listing.refused:
+        _warn(health, "not-a-plain-directory", where, listing.refused)
+    if listing.writing:
+        _warn(health, "being-written", where, listing.writing)
+    if links := [name for name in listing.ignored if name.endswith("(symbolic link)")]:
+        _warn(health, "symbolic-link", where, f"{len(links)} symbolic links are left alone")
+    picking = small_files_options(options)
+    small = [file for file in listing.files if is_small(file.size_bytes, picking)]
+    facts = [
+        read_file_facts(io, listing.directory, file, codec="keep")
+        for file in small[: max(0, SAMPLED_FILES - health.sampled_files)]
+    ]
+    health.sampled_files += len(facts)
+    health.formats.update(fact.file_format.value for fact in facts)
+    for fact in facts:
+        if fact.verdict is Verdict.UNREADABLE:
+            _warn(health, "unreadable", f"{where}/{fact.name}", fact.why)
+    groups = {fact.group for fact in facts if fact.verdict is Verdict.MERGEABLE}
+    if len(groups) >= _MANY_FORMATS:
+        _warn(health, "mixed-files", where, f"{len(groups)} groups of files that differ in format, schema, codec or owner")
+    if empty := sum(1 for fact in facts if fact.file_format is FileFormat.EMPTY):
+        _warn(health, "empty-file", where, f"{empty} files of 0 bytes")
+    texts = [fact.first_line for fact in facts if fact.file_format is FileFormat.TEXT and fact.first_line]
+    if len(texts) >= _MANY_FORMATS and len(set(texts)) == 1:
+        _warn(
+            health,
+            "header-line",
+            where,
+            f"all {len(texts)} text files begin with the line {texts[0][:60]!r}; if it is a header, give --header 1",
+        )
+
+
+def _warn(health: Health, hazard: str, where: str, evidence: str) -> None:
+    if len(health.hazards) < SAMPLED_FILES:
+        health.hazards.append({"hazard": hazard, "where": where, "evidence": evidence})
+
+
+def _bucket(size_bytes: int) -> str:
+    return next((name for name, edge in _HISTOGRAM_EDGES if size_bytes < edge), _LAST_BUCKET)

@@ -1,0 +1,297 @@
+"""A Hive-style directory as users see it: health, plan, compact, restore, recover, clean, verify."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from packstone.errors import InvalidInputError
+from packstone.model.filters import Budget, Filters
+from packstone.model.merge_options import MergeOptions
+from packstone.model.outcome import Cost, Outcome, Status, UnitOutcome, status_of
+from packstone.model.skipped import Skipped, SkipKind
+from packstone.service import maintenance
+from packstone.service.commit import check_backup_root
+from packstone.service.engine import Engine, InlineEngine, LazyEngine
+from packstone.service.health import Health, observe_health
+from packstone.service.merge_run import MergeRun, deadline, now_utc
+from packstone.service.planner import Planner
+from packstone.service.progress import NoProgress, Progress
+from packstone.service.run_session import RunSession
+from packstone.storage.fileio import Kind
+from packstone.storage.local import LocalFileIO
+from packstone.strategy.small_files import REASON
+from packstone.tables.hive.layout import TableLayout, find_layout
+from packstone.tables.hive.recover import recover_table
+from packstone.tables.probe import check_mergeable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from packstone.service.maintenance import CleanReport, RecoverReport, RestoreReport, VerifyReport
+    from packstone.storage.fileio import FileIO
+    from packstone.tables.hive.plan_partition import PartitionPlan
+
+MAX_PLANNED_UNITS_SHOWN = 10_000  # a plan of a million units is a number, not a list
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """What ``compact`` would do now."""
+
+    outcome: Outcome
+    options: MergeOptions
+    filters: Filters
+
+
+class HiveTable:
+    """One partition, or a table with all its partitions; opened by ``packstone.open``."""
+
+    def __init__(
+        self,
+        path: str,
+        *,
+        engine: Callable[[], Engine] | None = None,
+        io: FileIO | None = None,
+        progress: Progress | None = None,
+    ) -> None:
+        self._io: FileIO = io or LocalFileIO()
+        self._engine = engine or (lambda: InlineEngine(self._io))
+        self._progress: Progress = progress or NoProgress()
+        self.path = path
+        _check_folder(self._io, path)
+        check_mergeable(self._io, path)
+        self.layout, self.partition = find_layout(self._io, path)
+
+    def health(self, options: MergeOptions | None = None) -> Health:
+        """Describe the files: how many, how small, what stands in the way of merging them."""
+        return observe_health(self._io, self.layout, self.partition, options or MergeOptions())
+
+    def plan(
+        self, options: MergeOptions | None = None, *, filters: Filters | None = None, strategy: str = "small-files"
+    ) -> Plan:
+        """Say what ``compact`` would do and why; writes nothing to the table."""
+        _check_strategy(strategy)
+        options, filters = options or MergeOptions(), filters or Filters()
+        began = time.perf_counter()
+        scratch = tempfile.mkdtemp(prefix="packstone-plan-")
+        engine = LazyEngine(self._engine)
+        try:
+            planner = self._planner(options, filters, engine, scratch)
+            outcome = _planned(self.path, planner, self.partition, verified=options.verify, began=began)
+        finally:
+            engine.close()
+            shutil.rmtree(scratch, ignore_errors=True)
+        return Plan(outcome=outcome, options=options, filters=filters)
+
+    def compact(
+        self,
+        plan: Plan | MergeOptions | None = None,
+        *,
+        filters: Filters | None = None,
+        budget: Budget | None = None,
+        take_over: bool = False,
+        command: str = "compact",
+    ) -> Outcome:
+        """Merge the small files, verify, publish. A plan is made anew from its options: files may have changed."""
+        options = plan.options if isinstance(plan, Plan) else plan or MergeOptions()
+        filters = filters or (plan.filters if isinstance(plan, Plan) else Filters())
+        budget = budget or Budget()
+        closed = _outside_window(filters)
+        if closed is not None:
+            skipped = (Skipped(what=self.path, why=closed, kind=SkipKind.REFUSED),)
+            return _empty_outcome(self.path, Status.REFUSED, skipped, verified=options.verify)
+        began = time.perf_counter()
+        engine = LazyEngine(self._engine)
+        try:
+            with RunSession(self._io, self.layout, command=command, take_over=take_over) as session:
+                check_backup_root(session, options.backup_root)
+                recovered = recover_table(
+                    self._io, self.layout, me=session.me, now_seconds=time.time(), take_over=take_over
+                )
+                staging = session.layout.staging(session.run)
+                planner = self._planner(options, filters, engine, staging)
+                run = MergeRun(
+                    session=session,
+                    planner=planner,
+                    engine=engine,
+                    options=options,
+                    budget=budget,
+                    may_go_on=_may_go_on(filters, budget),
+                    on_progress=self._progress.update,
+                )
+                run.run(planner.plan(self.partition))
+        finally:
+            engine.close()
+            self._progress.close()
+        return _done(self.path, run, planner, verified=options.verify, began=began, recovered=recovered)
+
+    def recover(self, *, take_over: bool = False) -> RecoverReport:
+        """Finish or undo what dead runs left."""
+        return maintenance.recover(self._io, self.layout, take_over=take_over)
+
+    def restore(self, run: str, *, take_over: bool = False) -> RestoreReport:
+        """Undo exactly one run."""
+        return maintenance.restore(self._io, self.layout, run, take_over=take_over)
+
+    def clean(self, *, dry_run: bool = False) -> CleanReport:
+        """Remove originals whose time is over."""
+        return maintenance.clean(self._io, self.layout, dry_run=dry_run)
+
+    def verify(self, run: str) -> VerifyReport:
+        """Prove one run again, from the files that still exist."""
+        engine = LazyEngine(self._engine)
+        try:
+            return maintenance.verify(self._io, self.layout, run, engine=engine)
+        finally:
+            engine.close()
+
+    def _planner(self, options: MergeOptions, filters: Filters, engine: Engine, staging: str) -> Planner:
+        return Planner(
+            io=self._io,
+            layout=self.layout,
+            options=options,
+            filters=filters,
+            engine=engine,
+            facts_staging=staging,
+        )
+
+    def __repr__(self) -> str:
+        return f"HiveTable({self.path!r})"
+
+
+def _check_folder(io: FileIO, path: str) -> None:
+    found = io.stat(path)
+    if found is None:
+        raise InvalidInputError(f"{path} does not exist.", path=path)
+    if found.kind is not Kind.DIRECTORY:
+        raise InvalidInputError(f"{path} is a {found.kind}; give the folder of a table or of a partition.", path=path)
+
+
+def _check_strategy(strategy: str) -> None:
+    if strategy != REASON:
+        raise InvalidInputError(f"{strategy} is no strategy for Hive directories; use {REASON}.")
+
+
+def _outside_window(filters: Filters) -> str | None:
+    if filters.window is None or filters.window.contains(now_utc()):
+        return None
+    return f"it is now outside {filters.window}"
+
+
+def _may_go_on(filters: Filters, budget: Budget) -> Callable[[], str | None]:
+    is_over = deadline(budget.max_seconds)
+
+    def ask() -> str | None:
+        if is_over():
+            return f"over the budget of --max-seconds {budget.max_seconds:g}"
+        return _outside_window(filters)
+
+    return ask
+
+
+def _planned(path: str, planner: Planner, partition: str, *, verified: str, began: float) -> Outcome:
+    units: list[UnitOutcome] = []
+    skipped: list[Skipped] = []
+    count, files_in, bytes_in = 0, 0, 0
+    for plan in planner.plan(partition):
+        skipped.extend(plan.skipped)
+        count += len(plan.units)
+        files_in += sum(len(unit.inputs) for unit in plan.units)
+        bytes_in += sum(unit.input_bytes for unit in plan.units)
+        units.extend(_planned_units(plan) if len(units) < MAX_PLANNED_UNITS_SHOWN else ())
+    return Outcome(
+        run=None,
+        table=path,
+        strategy=REASON,
+        status=status_of(committed=count, skipped=tuple(skipped), planned=True),
+        files_before=planner.totals.files,
+        files_after=planner.totals.files - files_in + count,
+        bytes_before=planner.totals.bytes,
+        bytes_after=planner.totals.bytes,
+        verified=verified,
+        cost=_cost(bytes_in, bytes_in, files_in, count),
+        seconds=time.perf_counter() - began,
+        units=tuple(units),
+        skipped=tuple(skipped),
+        message=_message(count, planner),
+    )
+
+
+def _planned_units(plan: PartitionPlan) -> list[UnitOutcome]:
+    return [
+        UnitOutcome(
+            partition=plan.listing.partition,
+            inputs=tuple(file.name for file in unit.inputs),
+            outputs=(),
+            how=unit.how,
+            why=unit.why,
+            bytes_before=unit.input_bytes,
+        )
+        for unit in plan.units
+    ]
+
+
+def _done(
+    path: str, run: MergeRun, planner: Planner, *, verified: str, began: float, recovered: tuple[Any, ...]
+) -> Outcome:
+    units = tuple(run.units)
+    files_in = sum(len(unit.inputs) for unit in units)
+    return Outcome(
+        run=run.session.run if units else None,
+        table=path,
+        strategy=REASON,
+        status=status_of(committed=len(units), skipped=tuple(run.skipped)),
+        files_before=planner.totals.files,
+        files_after=planner.totals.files - run.files_removed,
+        bytes_before=planner.totals.bytes,
+        bytes_after=planner.totals.bytes - run.bytes_removed,
+        rows=sum(unit.rows for unit in units),
+        verified=verified if units else "none",
+        seconds=time.perf_counter() - began,
+        verify_seconds=sum(unit.read_seconds_before + unit.read_seconds_after for unit in units),
+        swap_ms=run.swap_ms,
+        cost=_cost(sum(u.bytes_before for u in units), sum(u.bytes_after for u in units), files_in, len(units)),
+        units=units,
+        skipped=tuple(run.skipped),
+        recovered=tuple(str(one) for one in recovered),
+        message=_message(len(units), planner),
+    )
+
+
+def _empty_outcome(path: str, status: Status, skipped: tuple[Skipped, ...], *, verified: str) -> Outcome:
+    return Outcome(
+        run=None,
+        table=path,
+        strategy=REASON,
+        status=status,
+        files_before=0,
+        files_after=0,
+        bytes_before=0,
+        bytes_after=0,
+        verified=verified,
+        cost=_cost(0, 0, 0, 0),
+        skipped=skipped,
+    )
+
+
+def _cost(read_bytes: int, write_bytes: int, files_in: int, files_out: int) -> Cost:
+    return Cost(
+        read_bytes=read_bytes,
+        write_bytes=write_bytes,
+        verify_bytes=read_bytes + write_bytes,
+        staging_bytes=write_bytes,
+        files_in=files_in,
+        files_out=files_out,
+    )
+
+
+def _message(count: int, planner: Planner) -> str:
+    if count:
+        return ""
+    if planner.totals.files == 0:
+        return "There are no data files here."
+    return "No partition needs merging."

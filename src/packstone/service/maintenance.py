@@ -1,0 +1,249 @@
+"""The commands around a merge: recover, restore, clean, and proving a run again."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from packstone.errors import InvalidInputError
+from packstone.model.unit import How, Verify
+from packstone.rewrite.fingerprint import Fingerprint
+from packstone.service.interrupts import finish_first
+from packstone.service.run_session import RunSession
+from packstone.tables.hive.clean import clean_swap, plan_clean
+from packstone.tables.hive.fingerprint_files import FilesToProve
+from packstone.tables.hive.journal import has_mark, list_runs, read_intents
+from packstone.tables.hive.recover import recover_table
+from packstone.tables.hive.restore import plan_restore, restore_swap
+from packstone.tables.hive.tasks import Task, TaskKind
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from packstone.service.engine import Engine
+    from packstone.storage.fileio import FileIO
+    from packstone.tables.hive.journal import OutputFile, SwapIntent
+    from packstone.tables.hive.layout import TableLayout
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecoverReport:
+    """What was mended."""
+
+    table: str
+    actions: tuple[str, ...]
+    left: tuple[str, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """The documented keys."""
+        status = "recovered" if self.actions else "nothing-to-do"
+        return {
+            "format_version": 1,
+            "table": self.table,
+            "status": "conflict" if self.left else status,
+            "actions": list(self.actions),
+            "left_alone": list(self.left),
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RestoreReport:
+    """What was undone."""
+
+    table: str
+    run: str
+    partitions: tuple[str, ...]
+    files_restored: int
+    files_removed: int
+    bytes_restored: int
+
+    def to_json(self) -> dict[str, Any]:
+        """The documented keys."""
+        return {
+            "format_version": 1,
+            "table": self.table,
+            "run": self.run,
+            "status": "restored" if self.partitions else "nothing-to-do",
+            "partitions": list(self.partitions),
+            "files_restored": self.files_restored,
+            "files_removed": self.files_removed,
+            "bytes_restored": self.bytes_restored,
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CleanReport:
+    """What was removed, or would be."""
+
+    table: str
+    dry_run: bool
+    runs: tuple[str, ...]
+    files: int
+    bytes: int
+    changed: tuple[str, ...]
+    kept_runs: int
+
+    def to_json(self) -> dict[str, Any]:
+        """The documented keys."""
+        status = "nothing-to-do" if not self.runs else "planned" if self.dry_run else "cleaned"
+        return {
+            "format_version": 1,
+            "table": self.table,
+            "status": status,
+            "runs": list(self.runs),
+            "files": self.files,
+            "bytes": self.bytes,
+            "left_alone": list(self.changed),
+            "runs_still_kept": self.kept_runs,
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VerifyReport:
+    """What was proved of a run."""
+
+    table: str
+    run: str
+    proved: int
+    originals_read: int
+    problems: tuple[str, ...]
+    rows: int
+
+    def to_json(self) -> dict[str, Any]:
+        """The documented keys."""
+        return {
+            "format_version": 1,
+            "table": self.table,
+            "run": self.run,
+            "status": "failed" if self.problems else "verified",
+            "files": self.proved,
+            "files_with_originals": self.originals_read,
+            "rows": self.rows,
+            "problems": list(self.problems),
+        }
+
+
+def recover(io: FileIO, layout: TableLayout, *, take_over: bool) -> RecoverReport:
+    """Mend what dead runs left; nothing to mend is a fine answer."""
+    if not list_runs(io, layout):
+        return RecoverReport(table=layout.root, actions=(), left=())
+    with RunSession(io, layout, command="recover", take_over=take_over) as session, finish_first():
+        found = recover_table(io, layout, me=session.me, now_seconds=time.time(), take_over=take_over)
+    left = tuple(str(one) for one in found if one.action.startswith("left alone"))
+    actions = tuple(str(one) for one in found if not one.action.startswith("left alone"))
+    return RecoverReport(table=layout.root, actions=actions, left=left)
+
+
+def restore(io: FileIO, layout: TableLayout, run: str, *, take_over: bool) -> RestoreReport:
+    """Undo one run: all of its partitions, or none if one of them cannot be."""
+    if run not in list_runs(io, layout):
+        raise InvalidInputError(f"There is no run {run} of {layout.root}; `packstone history` lists the runs.")
+    with RunSession(io, layout, command="restore", take_over=take_over) as session:
+        recover_table(io, layout, me=session.me, now_seconds=time.time(), take_over=take_over)
+        swaps = plan_restore(io, layout, run)
+        for partition in sorted({intent.partition for intent in swaps}):
+            session.claim(partition)
+        for intent in plan_restore(io, layout, run):
+            with finish_first():
+                restore_swap(io, layout, intent, now_seconds=time.time())
+    return RestoreReport(
+        table=layout.root,
+        run=run,
+        partitions=tuple(sorted({intent.partition for intent in swaps})),
+        files_restored=sum(len(intent.inputs) for intent in swaps),
+        files_removed=sum(len(intent.outputs) for intent in swaps),
+        bytes_restored=sum(file.size_bytes for intent in swaps for file in intent.inputs),
+    )
+
+
+def clean(io: FileIO, layout: TableLayout, *, dry_run: bool) -> CleanReport:
+    """Remove originals whose time is over, by recorded names."""
+    now = time.time()
+    if dry_run or not list_runs(io, layout):
+        return _clean_report(io, layout, list(plan_clean(io, layout, now_seconds=now)), dry_run=dry_run, now=now)
+    with RunSession(io, layout, command="clean") as session:
+        recover_table(io, layout, me=session.me, now_seconds=now)
+        planned = []
+        for cleaning in plan_clean(io, layout, now_seconds=now):
+            session.claim(cleaning.intent.partition)
+            clean_swap(io, layout, cleaning, now_seconds=now)
+            session.release(cleaning.intent.partition)
+            planned.append(cleaning)
+    return _clean_report(io, layout, planned, dry_run=False, now=now)
+
+
+def _clean_report(io: FileIO, layout: TableLayout, planned: list[Any], *, dry_run: bool, now: float) -> CleanReport:
+    runs = {cleaning.intent.run for cleaning in planned}
+    kept = {
+        intent.run
+        for run in list_runs(io, layout)
+        for intent in read_intents(io, layout, run)
+        if intent.keep_until > now and has_mark(io, layout, intent, "done") and not has_mark(io, layout, intent, "restored")
+    }
+    return CleanReport(
+        table=layout.root,
+        dry_run=dry_run,
+        runs=tuple(sorted(runs)),
+        files=sum(len(cleaning.paths) for cleaning in planned),
+        bytes=sum(cleaning.size_bytes for cleaning in planned),
+        changed=tuple(path for cleaning in planned for path in cleaning.changed),
+        kept_runs=len(kept),
+    )
+
+
+def verify(io: FileIO, layout: TableLayout, run: str, *, engine: Engine) -> VerifyReport:
+    """Fingerprint the run's outputs again, and its originals while they are kept, and compare with the record."""
+    if run not in list_runs(io, layout):
+        raise InvalidInputError(f"There is no run {run} of {layout.root}; `packstone history` lists the runs.")
+    claims = list(_claims_to_prove(io, layout, run))
+    if not claims:
+        raise InvalidInputError(f"Run {run} has no merged files left to prove: it was restored, or merged again.")
+    with RunSession(io, layout, command="verify") as session:
+        staging = session.layout.staging(session.run)
+        io.make_dirs(staging)
+        tasks = [Task(kind=TaskKind.PROOFS, number=n, proofs=tuple(c[2])) for n, c in enumerate(claims)]
+        results = engine.run(tasks, staging=staging, what=f"verify {run}", on_progress=lambda _units, _bytes: None)
+        problems: list[str] = []
+        for (intent, output, _), result in zip(claims, results, strict=True):
+            problems.extend(_problems(intent, output, [(p.fingerprint, p.error) for p in result.proofs]))
+    return VerifyReport(
+        table=layout.root,
+        run=run,
+        proved=len(claims),
+        originals_read=sum(1 for claim in claims if len(claim[2]) > 1),
+        problems=tuple(problems),
+        rows=sum(output.rows for _, output, _ in claims),
+    )
+
+
+def _claims_to_prove(
+    io: FileIO, layout: TableLayout, run: str
+) -> Iterator[tuple[SwapIntent, OutputFile, list[FilesToProve]]]:
+    for intent in read_intents(io, layout, run):
+        if not has_mark(io, layout, intent, "done") or has_mark(io, layout, intent, "restored"):
+            continue
+        by_name = {file.name: file for file in intent.inputs}
+        for output in intent.outputs:
+            how, header = How(output.how), output.header_lines
+            if io.stat(intent.published(output)) is None:
+                continue
+            files = [FilesToProve(number=0, how=how, header_lines=header, paths=(intent.published(output),))]
+            kept = tuple(intent.kept(by_name[name]) for name in output.inputs)
+            if all(io.stat(path) is not None for path in kept):
+                files.append(FilesToProve(number=1, how=how, header_lines=header, paths=kept))
+            yield intent, output, files
+
+
+def _problems(intent: SwapIntent, output: OutputFile, found: list[tuple[str, str]]) -> Iterator[str]:
+    for which, (fingerprint, error) in zip(("the merged file", "its originals"), found, strict=False):
+        if error:
+            yield f"{intent.published(output)}: {which} cannot be read: {error}"
+        elif not _agrees(fingerprint, output):
+            yield f"{intent.published(output)}: {which} hold {fingerprint}, recorded were {output.fingerprint}"
+
+
+def _agrees(fingerprint: str, output: OutputFile) -> bool:
+    if output.verified == Verify.COUNT:
+        return Fingerprint.parse(fingerprint).rows == output.rows
+    return fingerprint == output.fingerprint

@@ -1,0 +1,294 @@
+"""One compaction of a Hive directory: plan → run → verify → commit, in waves of partitions.
+
+A wave bounds everything at once: the staging space, the driver's memory, what a budget or a closing time window
+can overshoot by, and how much is lost when the run is killed. Each partition of a wave is one swap; a conflict in
+one skips that one. After a swap the partition is planned again over the files known at the start and the outputs
+of this run, until that plan is empty: so a second command has nothing to do.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from packstone.errors import ConflictError, PackstoneError, VerificationError
+from packstone.model.outcome import UnitOutcome
+from packstone.model.sizes import format_bytes
+from packstone.model.skipped import Skipped, SkipKind
+from packstone.model.unit import UnitResult, UnitSpec, UnitStatus
+from packstone.service.commit import commit_partition, second_listing
+from packstone.service.interrupts import finish_first
+from packstone.service.pack_tasks import pack_tasks
+from packstone.tables.hive.known_outputs import output_name
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from packstone.model.filters import Budget
+    from packstone.model.merge_options import MergeOptions
+    from packstone.service.engine import Engine
+    from packstone.service.planner import Planner
+    from packstone.service.run_session import RunSession
+    from packstone.tables.hive.plan_partition import PartitionPlan, PlannedUnit
+
+WAVE_BYTES = 4 << 30
+WAVE_UNITS = 512
+_SPACE_MARGIN_PCT = 10
+
+
+@dataclass(slots=True)
+class PartitionWork:
+    """A partition in flight: its plan, and the names that this run may still touch in it."""
+
+    plan: PartitionPlan
+    allowed: set[str]
+    number: int = 1
+    units: list[UnitSpec] = field(default_factory=list)
+    results: dict[int, UnitResult] = field(default_factory=dict)
+
+    @property
+    def partition(self) -> str:
+        """Which partition this is."""
+        return self.plan.listing.partition
+
+
+@dataclass(slots=True)
+class MergeRun:
+    """The state of one run; ``units`` and ``skipped`` are its answer."""
+
+    session: RunSession
+    planner: Planner
+    engine: Engine
+    options: MergeOptions
+    budget: Budget
+    may_go_on: Callable[[], str | None]
+    on_progress: Callable[[int, int, int, int], None]
+    units: list[UnitOutcome] = field(default_factory=list)
+    skipped: list[Skipped] = field(default_factory=list)
+    swap_ms: float = 0.0
+    files_removed: int = 0
+    bytes_removed: int = 0
+    _next_unit: int = 0
+    _waves: int = 0
+    _bytes_taken: int = 0
+    _files_taken: int = 0
+    _done_units: int = 0
+    _done_bytes: int = 0
+
+    def run(self, plans: Iterable[PartitionPlan]) -> None:
+        """Take up the plans, wave after wave, round after round."""
+        wave: list[PartitionWork] = []
+        for plan in plans:
+            self.skipped.extend(plan.skipped)
+            if not plan.units:
+                continue
+            self._take_up(PartitionWork(plan=plan, allowed={file.name for file in plan.listing.files}), wave)
+            if _is_full(wave):
+                wave = self._run_wave(wave)
+        while wave:
+            wave = self._run_wave(wave)
+
+    def _take_up(self, work: PartitionWork, wave: list[PartitionWork]) -> None:
+        """Claim a partition, and cut its plan to the budget."""
+        what = work.partition or work.plan.listing.directory
+        stop = self.may_go_on()
+        if stop is not None:
+            self.skipped.append(Skipped(what=what, why=stop, kind=SkipKind.FILTERED))
+            return
+        try:
+            self.session.claim(work.partition)
+        except ConflictError as conflict:
+            self.skipped.append(Skipped(what=what, why=conflict.message, kind=SkipKind.CONFLICT))
+            return
+        for planned in work.plan.units:
+            over = self._over_budget(planned)
+            if over is not None:
+                self.skipped.append(Skipped(what=what, why=over, kind=SkipKind.FILTERED))
+                continue
+            work.units.append(self._spec(work, planned))
+        if work.units:
+            wave.append(work)
+        else:
+            self.session.release(work.partition)
+
+    def _spec(self, work: PartitionWork, planned: PlannedUnit) -> UnitSpec:
+        self._next_unit += 1
+        self._bytes_taken += planned.input_bytes
+        self._files_taken += len(planned.inputs)
+        return UnitSpec(
+            unit=self._next_unit,
+            partition=work.partition,
+            directory=work.plan.listing.directory,
+            inputs=planned.inputs,
+            how=planned.how,
+            file_format=planned.file_format,
+            output_name=output_name(self.session.run, self._next_unit, planned.inputs),
+            why=planned.why,
+            codec=self.options.codec,
+            header_lines=self.options.header_lines,
+            verify=self.options.verify,
+            permissions=planned.inputs[0].permissions,
+        )
+
+    def _over_budget(self, planned: PlannedUnit) -> str | None:
+        budget = self.budget
+        if budget.max_bytes is not None and self._bytes_taken + planned.input_bytes > budget.max_bytes:
+            return f"over the budget of --max-bytes {format_bytes(budget.max_bytes)}"
+        if budget.max_files is not None and self._files_taken + len(planned.inputs) > budget.max_files:
+            return f"over the budget of --max-files {budget.max_files}"
+        return None
+
+    def _run_wave(self, wave: list[PartitionWork]) -> list[PartitionWork]:
+        """Write, verify and publish a wave; return the partitions that have another round to go."""
+        self._waves += 1
+        staging = f"{self.session.layout.staging(self.session.run)}/w{self._waves:04d}"
+        wave = self._with_room(wave)
+        if not wave:
+            return []
+        self.session.io.make_dirs(staging)
+        self._run_units(wave, staging)
+        again: list[PartitionWork] = []
+        for work in wave:
+            self._finish_partition(work, again)
+        self.session.io.remove_tree(staging)
+        return again
+
+    def _with_room(self, wave: list[PartitionWork]) -> list[PartitionWork]:
+        """Drop the partitions for which there is no space to stage."""
+        layout = self.session.layout
+        free = self.session.io.free_bytes(layout.state)
+        kept: list[PartitionWork] = []
+        for work in wave:
+            need = sum(spec.input_bytes for spec in work.units) * (100 + _SPACE_MARGIN_PCT) // 100
+            if need > free:
+                why = f"staging needs {format_bytes(need)} and {format_bytes(free)} are free beside the table"
+                what = work.partition or work.plan.listing.directory
+                self.skipped.append(Skipped(what=what, why=why, kind=SkipKind.REFUSED))
+                self.session.release(work.partition)
+                continue
+            free -= need
+            kept.append(work)
+        return kept
+
+    def _run_units(self, wave: list[PartitionWork], staging: str) -> None:
+        specs = [spec for work in wave for spec in work.units]
+        tasks = pack_tasks(specs, parallel=self.budget.parallel)
+        total_bytes = sum(spec.input_bytes for spec in specs)
+
+        def report(units: int, size_bytes: int) -> None:
+            done_units, done_bytes = self._done_units + units, self._done_bytes + size_bytes
+            self.on_progress(done_units, self._done_units + len(specs), done_bytes, self._done_bytes + total_bytes)
+
+        report(0, 0)
+        what = f"merge {sum(len(s.inputs) for s in specs)} files of {self.session.layout.root}"
+        by_unit = {spec.unit: work for work in wave for spec in work.units}
+        for result in self.engine.run(tasks, staging=staging, what=what, on_progress=report):
+            for unit in result.units:
+                by_unit[unit.unit].results[unit.unit] = unit
+                if unit.status is UnitStatus.MISMATCH:
+                    self.session.keep_staging = True
+                    raise VerificationError(f"{unit.message} The evidence is kept in {staging}.", staging=staging)
+        self._done_units += len(specs)
+        self._done_bytes += total_bytes
+
+    def _finish_partition(self, work: PartitionWork, again: list[PartitionWork]) -> None:
+        what = work.partition or work.plan.listing.directory
+        written = [spec for spec in work.units if work.results[spec.unit].status is UnitStatus.WRITTEN]
+        broken = self._note_failures(work)
+        if written:
+            try:
+                with finish_first():
+                    swapped = commit_partition(
+                        self.session, work.plan.listing, written, work.results, number=work.number, options=self.options
+                    )
+            except ConflictError as conflict:
+                self.skipped.append(Skipped(what=what, why=conflict.message, kind=SkipKind.CONFLICT))
+                self.session.release(work.partition)
+                return
+            except PackstoneError as error:
+                self.skipped.append(Skipped(what=what, why=error.message, kind=SkipKind.FAILED))
+                self.session.keep_staging = True
+                self.session.release(work.partition)
+                return
+            self._note_committed(work, written, swapped)
+        work.allowed -= broken
+        if written or broken:
+            self._next_round(work, again)
+        else:
+            self.session.release(work.partition)
+
+    def _note_failures(self, work: PartitionWork) -> set[str]:
+        """Turn what went wrong into skips; return the names not to try again."""
+        broken: set[str] = set()
+        for spec in work.units:
+            result = work.results[spec.unit]
+            what = work.partition or work.plan.listing.directory
+            if result.status is UnitStatus.UNREADABLE:
+                name = result.blamed.rpartition("/")[2]
+                broken |= {name} if name else {file.name for file in spec.inputs}
+                what = f"{work.partition}/{name}" if work.partition else name
+                self.skipped.append(Skipped(what=what, why=result.message, kind=SkipKind.UNREADABLE))
+            elif result.status is UnitStatus.UNFAITHFUL:
+                broken |= {file.name for file in spec.inputs}
+                why = f"{len(spec.inputs)} files cannot be written back identically: {result.message}"
+                self.skipped.append(Skipped(what=what, why=why, kind=SkipKind.LEFT_ALONE))
+            elif result.status is UnitStatus.FAILED:
+                broken |= {file.name for file in spec.inputs}
+                self.skipped.append(Skipped(what=what, why=result.message, kind=SkipKind.FAILED))
+        return broken
+
+    def _note_committed(self, work: PartitionWork, written: list[UnitSpec], swap_ms: float) -> None:
+        self.swap_ms += swap_ms
+        for spec in written:
+            result = work.results[spec.unit]
+            self.files_removed += len(spec.inputs) - 1
+            self.bytes_removed += spec.input_bytes - result.size_bytes
+            work.allowed -= {file.name for file in spec.inputs}
+            work.allowed.add(spec.output_name)
+            self.units.append(_unit_outcome(spec, result))
+
+    def _next_round(self, work: PartitionWork, again: list[PartitionWork]) -> None:
+        listing = second_listing(self.session, work.partition)
+        plan = self.planner.plan_again(listing, work.allowed)
+        following = PartitionWork(plan=plan, allowed=work.allowed, number=work.number + 1)
+        if plan.units:
+            self._take_up(following, again)
+        else:
+            self.session.release(work.partition)
+
+
+def _unit_outcome(spec: UnitSpec, result: UnitResult) -> UnitOutcome:
+    return UnitOutcome(
+        partition=spec.partition,
+        inputs=tuple(file.name for file in spec.inputs),
+        outputs=(spec.output_name,),
+        how=spec.how,
+        why=spec.why,
+        bytes_before=spec.input_bytes,
+        bytes_after=result.size_bytes,
+        rows=result.rows,
+        fingerprint=result.fingerprint,
+        seconds=result.write_seconds + result.read_seconds_before + result.read_seconds_after,
+        read_seconds_before=result.read_seconds_before,
+        read_seconds_after=result.read_seconds_after,
+    )
+
+
+def _is_full(wave: list[PartitionWork]) -> bool:
+    specs = [spec for work in wave for spec in work.units]
+    return len(specs) >= WAVE_UNITS or sum(spec.input_bytes for spec in specs) >= WAVE_BYTES
+
+
+def now_utc() -> datetime:
+    """The time, with its zone."""
+    return datetime.now(UTC)
+
+
+def deadline(seconds: float | None) -> Callable[[], bool]:
+    """Make a question: is the time over?"""
+    if seconds is None:
+        return lambda: False
+    until = time.monotonic() + seconds
+    return lambda: time.monotonic() >= until

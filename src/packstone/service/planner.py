@@ -1,0 +1,183 @@
+"""Observe and plan, partition by partition: list, look into the small files, ask the strategy.
+
+One batch of partitions is in memory at a time. Above ``INLINE_FACTS`` files the footers are read by the engine,
+because a driver that opens a million files alone is the bottleneck everybody complains about.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING
+
+from packstone.model.skipped import Skipped, SkipKind
+from packstone.strategy.small_files import is_small
+from packstone.tables.hive.file_facts import FileFacts, read_file_facts
+from packstone.tables.hive.known_outputs import known_outputs
+from packstone.tables.hive.listing import list_partitions
+from packstone.tables.hive.partition_values import parse_partition
+from packstone.tables.hive.plan_partition import (
+    PartitionPlan,
+    plan_partition,
+    refuse_partition,
+    select_files,
+    small_files_options,
+)
+from packstone.tables.hive.predicate import PartitionPredicate, parse_predicate
+from packstone.tables.hive.tasks import FactsTask, Task, TaskKind
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from packstone.model.files import FileEntry
+    from packstone.model.filters import Filters
+    from packstone.model.merge_options import MergeOptions
+    from packstone.service.engine import Engine
+    from packstone.storage.fileio import FileIO
+    from packstone.tables.hive.layout import TableLayout
+    from packstone.tables.hive.listing import PartitionListing
+
+INLINE_FACTS = 1_000
+_BATCH_FILES = 20_000  # small files whose facts are held at once
+_FACTS_A_TASK = 500
+
+
+@dataclass(slots=True)
+class Totals:
+    """What the walk saw: the target's visible data files."""
+
+    files: int = 0
+    bytes: int = 0
+    small_files: int = 0
+    partitions: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Observed:
+    listing: PartitionListing
+    selected: tuple[FileEntry, ...]
+    skipped: tuple[Skipped, ...]
+
+
+@dataclass(slots=True)
+class Planner:
+    """Plans partitions of one table; ``totals`` grows as the plans are drawn."""
+
+    io: FileIO
+    layout: TableLayout
+    options: MergeOptions
+    filters: Filters
+    engine: Engine
+    facts_staging: str
+    totals: Totals = field(default_factory=Totals)
+    _predicates: dict[tuple[str, ...], PartitionPredicate] = field(default_factory=dict)
+    _facts_jobs: int = 0
+
+    def plan(self, partition: str) -> Iterator[PartitionPlan]:
+        """Yield the plan of every partition at or below the given one, also of those with nothing to do."""
+        waiting: list[_Observed] = []
+        for listing in list_partitions(self.io, self.layout.root, partition, now_seconds=time.time()):
+            self._count(listing)
+            why_not = refuse_partition(listing) or self._filtered(listing)
+            if why_not is not None:
+                yield PartitionPlan(listing=listing, units=(), skipped=(why_not,))
+                continue
+            selected, skipped = select_files(listing, self.options, now_seconds=time.time())
+            waiting.append(_Observed(listing, selected, skipped))
+            if sum(len(one.selected) for one in waiting) >= _BATCH_FILES:
+                yield from self._plan_batch(waiting)
+                waiting = []
+        yield from self._plan_batch(waiting)
+
+    def plan_again(self, listing: PartitionListing, allowed: set[str]) -> PartitionPlan:
+        """Plan one listing over the allowed names only: the rounds after the first."""
+        selected, skipped = select_files(listing, self.options, now_seconds=time.time())
+        chosen = tuple(file for file in selected if file.name in allowed)
+        (plan,) = self._plan_batch([_Observed(listing, chosen, skipped)])
+        return plan
+
+    def _plan_batch(self, batch: list[_Observed]) -> Iterator[PartitionPlan]:
+        worth = [one for one in batch if len(one.selected) >= self.options.min_files]
+        facts = self._read_facts(worth)
+        for one in batch:
+            found = facts.get(one.listing.partition)
+            if found is None:
+                found, one = {}, _Observed(one.listing, (), (*one.skipped, self._too_few(one)))
+                yield PartitionPlan(listing=one.listing, units=(), skipped=one.skipped)
+                continue
+            known = known_outputs(self.io, self.layout, one.listing)
+            plan = plan_partition(one.listing, one.selected, found, options=self.options, known_outputs=known)
+            yield PartitionPlan(listing=plan.listing, units=plan.units, skipped=(*one.skipped, *plan.skipped))
+
+    def _read_facts(self, batch: list[_Observed]) -> dict[str, dict[str, FileFacts]]:
+        codec = self.options.codec
+        if sum(len(one.selected) for one in batch) <= INLINE_FACTS:
+            return {
+                one.listing.partition: {
+                    file.name: read_file_facts(self.io, one.listing.directory, file, codec=codec)
+                    for file in one.selected
+                }
+                for one in batch
+            }
+        pieces = [
+            (one, one.selected[at : at + _FACTS_A_TASK]) for one in batch for at in range(0, len(one.selected), _FACTS_A_TASK)
+        ]
+        found: dict[str, dict[str, FileFacts]] = {one.listing.partition: {} for one in batch}
+        for (one, _), result in zip(pieces, self._run_facts(pieces), strict=True):
+            found[one.listing.partition].update({facts.name: facts for facts in result})
+        return found
+
+    def _run_facts(self, pieces: list[tuple[_Observed, tuple[FileEntry, ...]]]) -> Iterator[tuple[FileFacts, ...]]:
+        self._facts_jobs += 1
+        staging = f"{self.facts_staging}/facts-{self._facts_jobs:04d}"
+        self.io.make_dirs(staging)
+        tasks = [
+            Task(
+                kind=TaskKind.FACTS,
+                number=number,
+                facts=(FactsTask(directory=one.listing.directory, files=files, codec=self.options.codec),),
+            )
+            for number, (one, files) in enumerate(pieces)
+        ]
+        files = sum(len(files) for _, files in pieces)
+        for result in self.engine.run(
+            tasks, staging=staging, what=f"look into {files} files", on_progress=lambda _units, _bytes: None
+        ):
+            yield result.facts
+        self.io.remove_tree(staging)
+
+    def _count(self, listing: PartitionListing) -> None:
+        picking = small_files_options(self.options)
+        self.totals.partitions += 1
+        self.totals.files += len(listing.files)
+        self.totals.bytes += listing.total_bytes
+        self.totals.small_files += sum(1 for file in listing.files if is_small(file.size_bytes, picking))
+
+    def _filtered(self, listing: PartitionListing) -> Skipped | None:
+        what = listing.partition or listing.directory
+        if any(_matches_path(listing.partition, glob) for glob in self.filters.exclude):
+            return Skipped(what=what, why="excluded by --exclude", kind=SkipKind.FILTERED)
+        newest = max((file.mtime_ns for file in listing.files), default=0) / 1e9
+        if self.filters.older_than_seconds and time.time() - newest < self.filters.older_than_seconds:
+            return Skipped(what=what, why="changed since --older-than", kind=SkipKind.FILTERED)
+        if self.filters.where is not None and not self._matches_where(self.filters.where, listing.partition):
+            return Skipped(what=what, why="does not match --where", kind=SkipKind.FILTERED)
+        return None
+
+    def _matches_where(self, where: str, partition: str) -> bool:
+        values = parse_partition(partition)
+        columns = tuple(values)
+        if columns not in self._predicates:
+            self._predicates[columns] = parse_predicate(where, columns)
+        return self._predicates[columns].matches(values)
+
+    def _too_few(self, one: _Observed) -> Skipped:
+        what = one.listing.partition or one.listing.directory
+        few = len(one.selected)
+        return Skipped(what=what, why=f"{few} small files, fewer than {self.options.min_files}", kind=SkipKind.NOT_NEEDED)
+
+
+def _matches_path(partition: str, glob: str) -> bool:
+    """Match the whole path of a partition, or any folder of it."""
+    return fnmatchcase(partition, glob) or any(fnmatchcase(folder, glob) for folder in partition.split("/"))

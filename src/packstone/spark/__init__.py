@@ -1,0 +1,1 @@
+"""Specs as Spark jobs. The only package that imports pyspark."""

@@ -1,0 +1,114 @@
+"""Tasks as one Spark job: ``spark.range(0, n, 1, n)`` and ``mapInArrow``, one task per partition.
+
+That shape works alike on classic Spark, on a cluster and through Spark Connect: no RDD, no broadcast, no shuffle,
+so no session setting can change which task does what. Rows carry only task numbers and attempt names.
+"""
+
+from __future__ import annotations
+
+import threading
+import uuid
+from typing import TYPE_CHECKING, Any
+
+from packstone.errors import UnavailableError
+from packstone.storage.local import LocalFileIO
+from packstone.tables.hive.tasks import Task, TaskResult, count_done_bytes, read_result, run_task, write_task
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from packstone.spark.session import SparkHandle
+    from packstone.storage.fileio import FileIO
+
+_POLL_SECONDS = 0.3
+
+
+class SparkEngine:
+    """Runs tasks on a Spark session."""
+
+    def __init__(self, handle: SparkHandle, io: FileIO) -> None:
+        self._handle = handle
+        self._io = io
+
+    def run(
+        self, tasks: Sequence[Task], *, staging: str, what: str, on_progress: Callable[[int, int], None]
+    ) -> Iterator[TaskResult]:
+        """Run all tasks, report (units, bytes) done on the way, and yield the results of the attempts that count."""
+        for task in tasks:
+            write_task(self._io, staging, task)
+        watch = _Watch(self._io, staging, on_progress)
+        try:
+            with watch:
+                attempts = self._run_job(len(tasks), staging, what)
+        except Exception as error:
+            raise UnavailableError(f"The Spark job failed: {_reason(error)}") from error
+        for task in tasks:
+            yield read_result(self._io, staging, task.number, attempts[task.number])
+
+    def close(self) -> None:
+        """Stop the session if it is ours."""
+        self._handle.stop()
+
+    def _run_job(self, count: int, staging: str, what: str) -> dict[int, str]:
+        spark = self._handle.spark
+        self._describe(what)
+        frame = spark.range(0, count, 1, count).mapInArrow(_task_function(staging), "task long, attempt string")
+        return {row["task"]: row["attempt"] for row in frame.collect()}
+
+    def _describe(self, what: str) -> None:
+        spark = self._handle.spark
+        if not self._handle.is_connect:
+            spark.sparkContext.setJobDescription(f"packstone: {what}")
+        elif hasattr(spark, "addTag"):
+            spark.clearTags()
+            spark.addTag("packstone")
+
+
+def _task_function(staging: str) -> Callable[[Iterator[Any]], Iterator[Any]]:
+    def run_tasks(batches: Iterator[Any]) -> Iterator[Any]:
+        import pyarrow as pa  # noqa: PLC0415 - runs on the executor
+
+        for batch in batches:
+            for number in batch.column(0).to_pylist():
+                attempt = _attempt_name()
+                run_task(LocalFileIO(), staging, number, attempt)
+                yield pa.RecordBatch.from_pydict({"task": [number], "attempt": [attempt]})
+
+    return run_tasks
+
+
+def _attempt_name() -> str:
+    """Name this attempt: Spark's own number for people, random digits because numbers repeat across drivers."""
+    from pyspark import TaskContext  # noqa: PLC0415 - runs on the executor
+
+    context = TaskContext.get()
+    number = context.taskAttemptId() if context is not None else 0
+    return f"a{number}_{uuid.uuid4().hex[:8]}"
+
+
+class _Watch:
+    """Counts finished units from a thread while the job runs."""
+
+    def __init__(self, io: FileIO, staging: str, on_progress: Callable[[int, int], None]) -> None:
+        self._io, self._staging, self._on_progress = io, staging, on_progress
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._poll, daemon=True, name="packstone-progress")
+
+    def __enter__(self) -> None:
+        self._thread.start()
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        self._thread.join()
+        self._on_progress(*count_done_bytes(self._io, self._staging))
+
+    def _poll(self) -> None:
+        while not self._stop.wait(_POLL_SECONDS):
+            self._on_progress(*count_done_bytes(self._io, self._staging))
+
+
+def _reason(error: Exception) -> str:
+    """Find the line that tells: Spark wraps the worker's traceback in its own."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    telling = [line for line in lines if "Error" in line or "Exception" in line]
+    return (telling or lines or [type(error).__name__])[-1 if telling else 0][:300]

@@ -1,0 +1,156 @@
+"""A Spark session: the caller's if there is one, else a local one that is quiet and quick to start."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from packstone.errors import UnavailableError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_LOOPBACK = "127.0.0.1"
+_MIN_JAVA = 17
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SparkSettings:
+    """How to reach Spark: a master for classic, a remote for Spark Connect, or neither (environment, else local)."""
+
+    master: str | None = None
+    remote: str | None = None
+    conf: tuple[tuple[str, str], ...] = ()
+    log_path: str | None = None
+
+
+@dataclass(slots=True)
+class SparkHandle:
+    """A session, and whether it is ours to stop."""
+
+    spark: Any
+    is_ours: bool
+    is_connect: bool = field(default=False)
+
+    def stop(self) -> None:
+        """Stop the session if we made it."""
+        if self.is_ours:
+            with contextlib.suppress(Exception):
+                self.spark.stop()
+
+
+def open_spark(settings: SparkSettings, *, app_name: str = "packstone") -> SparkHandle:
+    """Take the active session, or make one; UnavailableError says what to install if Spark cannot start."""
+    try:
+        from pyspark.sql import SparkSession  # noqa: PLC0415 - a second of imports that planning does not need
+    except ImportError:
+        raise UnavailableError(
+            "PySpark is not installed; install it with `pip install 'packstone[spark]'`, or give --engine inline."
+        ) from None
+    active = SparkSession.getActiveSession()
+    if active is not None:
+        return SparkHandle(active, is_ours=False, is_connect=_is_connect(active))
+    remote = settings.remote or (None if settings.master else os.environ.get("SPARK_REMOTE"))
+    _prepare_environment(settings.log_path)
+    builder = SparkSession.builder.appName(app_name)
+    builder = builder.remote(remote) if remote else _classic(builder, settings)
+    for key, value in settings.conf:
+        builder = builder.config(key, value)
+    if remote and remote.startswith("local"):
+        builder = builder.config("spark.connect.grpc.binding.address", _LOOPBACK)
+    try:
+        with _quiet(settings.log_path):
+            spark = builder.getOrCreate()
+    except Exception as error:
+        where = f" (its log is {settings.log_path})" if settings.log_path else ""
+        raise UnavailableError(f"Spark could not be started{where}: {str(error).splitlines()[0]}") from error
+    return SparkHandle(spark, is_ours=True, is_connect=remote is not None)
+
+
+def _classic(builder: Any, settings: SparkSettings) -> Any:  # noqa: ANN401 - pyspark's builder
+    _check_java()
+    under_submit = "SPARK_ENV_LOADED" in os.environ or "PYSPARK_GATEWAY_PORT" in os.environ
+    if settings.master:
+        builder = builder.master(settings.master)
+    elif not under_submit and "SPARK_MASTER" in os.environ:
+        builder = builder.master(os.environ["SPARK_MASTER"])
+    elif not under_submit:
+        builder = builder.master("local[*]").config("spark.driver.host", _LOOPBACK)
+        builder = builder.config("spark.driver.bindAddress", _LOOPBACK)
+    builder = builder.config("spark.ui.enabled", "false").config("spark.ui.showConsoleProgress", "false")
+    options = _java_options(settings.log_path)
+    return builder.config("spark.driver.extraJavaOptions", options) if options and not under_submit else builder
+
+
+def _prepare_environment(log_path: str | None) -> None:
+    # Workers take `python3` from the PATH otherwise, which is not the environment we run in.
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ.setdefault("SPARK_LOCAL_IP", _LOOPBACK)
+    bundled = os.path.join(sys.prefix, "java")
+    if "JAVA_HOME" not in os.environ and _java_version("java") < _MIN_JAVA and os.path.isdir(bundled):
+        os.environ["JAVA_HOME"] = bundled
+    if log_path:
+        os.makedirs(os.path.dirname(log_path), exist_ok=True)
+
+
+def _java_options(log_path: str | None) -> str:
+    options = [os.environ.get("PACKSTONE_JVM_OPTIONS", "")]
+    if log_path:
+        settings = os.path.join(os.path.dirname(__file__), "log4j2.properties")
+        options += [f"-Dlog4j2.configurationFile=file:{settings}", f"-Dpackstone.log={log_path}"]
+    return " ".join(option for option in options if option)
+
+
+def _check_java() -> None:
+    home = os.environ.get("JAVA_HOME")
+    java = os.path.join(home, "bin", "java") if home else "java"
+    if _java_version(java) < _MIN_JAVA:
+        raise UnavailableError(
+            f"Spark needs Java {_MIN_JAVA} or newer; install it (Debian: apt-get install openjdk-17-jre-headless), "
+            "or give --engine inline to work without Spark."
+        )
+
+
+def _java_version(java: str) -> int:
+    found = shutil.which(java)
+    if found is None:
+        return 0
+    try:
+        said = subprocess.run([found, "-version"], capture_output=True, text=True, timeout=60, check=False).stderr  # noqa: S603 - the user's own Java
+    except (OSError, subprocess.TimeoutExpired):
+        return 0
+    number = said.partition('version "')[2].split('"')[0].split(".")
+    try:
+        return int(number[1] if number[0] == "1" else number[0])
+    except (ValueError, IndexError):
+        return 0
+
+
+@contextlib.contextmanager
+def _quiet(log_path: str | None) -> Iterator[None]:
+    """Let the JVM inherit a log file in place of our own output: Spark talks before its logging is set up."""
+    if log_path is None:
+        yield
+        return
+    sys.stdout.flush()
+    sys.stderr.flush()
+    kept = os.dup(1), os.dup(2)
+    log = os.open(log_path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+    os.dup2(log, 1)
+    os.dup2(log, 2)
+    try:
+        yield
+    finally:
+        os.dup2(kept[0], 1)
+        os.dup2(kept[1], 2)
+        for handle in (*kept, log):
+            os.close(handle)
+
+
+def _is_connect(spark: Any) -> bool:  # noqa: ANN401 - a session of either kind
+    return "connect" in type(spark).__module__

@@ -1,0 +1,1 @@
+"""Where bytes live: the ``FileIO`` seam, its implementations, exclusive publish, process ownership."""

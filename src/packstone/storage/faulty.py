@@ -1,0 +1,152 @@
+"""A store that fails, tears a write or kills the process at a chosen step.
+
+It ships with the package, so that users can test their own settings the way we test ours::
+
+    io = FaultyFileIO(LocalFileIO(), fault=Fault(step=7, action=Action.KILL, moment=Moment.AFTER))
+
+Every changing call of ``FileIO`` is one step, counted from 0. With ``fault=None`` it only counts
+and remembers the names of the steps, which is how a test learns how many there are.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from packstone.model.files import Permissions
+    from packstone.storage.fileio import Capabilities, Entry, FileIO
+
+
+class Action(StrEnum):
+    """What happens at the step."""
+
+    FAIL = "fail"  # an OSError, as a full disk or a lost mount gives
+    TEAR = "tear"  # half of the bytes are written, then an OSError (only writes can tear; others fail)
+    KILL = "kill"  # SIGKILL to this process: no handler, no finally
+
+
+class Moment(StrEnum):
+    """Whether the step itself still happens."""
+
+    BEFORE = "before"
+    AFTER = "after"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fault:
+    """Which step goes wrong, and how."""
+
+    step: int
+    action: Action
+    moment: Moment = Moment.BEFORE
+
+
+class FaultyFileIO:
+    """``FileIO`` around another one, with at most one fault."""
+
+    def __init__(self, inner: FileIO, *, fault: Fault | None = None) -> None:
+        self._inner = inner
+        self._fault = fault
+        self.steps: list[str] = []
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """Those of the inner store."""
+        return self._inner.capabilities
+
+    def list_dir(self, path: str) -> Iterator[Entry]:
+        """Read from the inner store."""
+        return self._inner.list_dir(path)
+
+    def stat(self, path: str) -> Entry | None:
+        """Read from the inner store."""
+        return self._inner.stat(path)
+
+    def read_bytes(self, path: str) -> bytes:
+        """Read from the inner store."""
+        return self._inner.read_bytes(path)
+
+    def open_input(self, path: str) -> Any:  # noqa: ANN401 - pyarrow has no types
+        """Read from the inner store."""
+        return self._inner.open_input(path)
+
+    def open_output(self, path: str) -> Any:  # noqa: ANN401 - pyarrow has no types
+        """Write data files to the inner store; their bytes are not steps."""
+        return self._inner.open_output(path)
+
+    def write_new(self, path: str, data: bytes) -> None:
+        """Step."""
+        self._step("write_new", path, lambda: self._inner.write_new(path, data), torn=data)
+
+    def replace(self, path: str, data: bytes) -> None:
+        """Step."""
+        self._step("replace", path, lambda: self._inner.replace(path, data), torn=data)
+
+    def move(self, source: str, target: str) -> None:
+        """Step."""
+        self._step("move", source, lambda: self._inner.move(source, target))
+
+    def remove(self, path: str) -> None:
+        """Step."""
+        self._step("remove", path, lambda: self._inner.remove(path))
+
+    def remove_tree(self, path: str) -> None:
+        """Step."""
+        self._step("remove_tree", path, lambda: self._inner.remove_tree(path))
+
+    def remove_empty_dir(self, path: str) -> bool:
+        """Step."""
+        self._step("remove_empty_dir", path, lambda: None)
+        return self._inner.remove_empty_dir(path)
+
+    def make_dirs(self, path: str) -> None:
+        """Step."""
+        self._step("make_dirs", path, lambda: self._inner.make_dirs(path))
+
+    def sync_dir(self, path: str) -> None:
+        """Step."""
+        self._step("sync_dir", path, lambda: self._inner.sync_dir(path))
+
+    def sync_file(self, path: str) -> None:
+        """Step."""
+        self._step("sync_file", path, lambda: self._inner.sync_file(path))
+
+    def set_permissions(self, path: str, permissions: Permissions) -> None:
+        """Step."""
+        self._step("set_permissions", path, lambda: self._inner.set_permissions(path, permissions))
+
+    def free_bytes(self, path: str) -> int:
+        """Ask the inner store."""
+        return self._inner.free_bytes(path)
+
+    def store_id(self, path: str) -> str:
+        """Ask the inner store."""
+        return self._inner.store_id(path)
+
+    def may_write(self, path: str) -> bool:
+        """Ask the inner store."""
+        return self._inner.may_write(path)
+
+    def _step(self, name: str, path: str, act: Callable[[], None], *, torn: bytes | None = None) -> None:
+        number = len(self.steps)
+        self.steps.append(f"{name} {path}")
+        fault = self._fault if self._fault is not None and self._fault.step == number else None
+        if fault is not None and fault.moment is Moment.BEFORE:
+            self._go_wrong(fault, path, torn)
+        act()
+        if fault is not None:
+            self._go_wrong(fault, path, None)
+
+    def _go_wrong(self, fault: Fault, path: str, torn: bytes | None) -> None:
+        if fault.action is Action.KILL:
+            os.kill(os.getpid(), signal.SIGKILL)
+        if fault.action is Action.TEAR and torn is not None:
+            # What a store without whole writes would leave behind: a short file under a temporary name.
+            self._inner.replace(f"{path}.torn", torn[: len(torn) // 2])
+        raise OSError(f"injected {fault.action} at step {fault.step}: {path}")

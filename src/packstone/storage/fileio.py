@@ -1,0 +1,130 @@
+"""The one seam to storage. No storage library is imported outside this package.
+
+Paths are plain absolute strings. Every method that changes something is one *step*: it either
+happened or it did not, whatever kills the process. ``FaultyFileIO`` counts these steps and kills
+at a chosen one; the crash tests run over all of them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from packstone.model.files import Permissions
+
+
+class Kind(StrEnum):
+    """What a directory entry is."""
+
+    FILE = "file"
+    DIRECTORY = "directory"
+    LINK = "link"  # a symbolic link: never followed, never moved
+    OTHER = "other"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """One name in a directory, with what a single stat tells."""
+
+    name: str
+    kind: Kind
+    size_bytes: int
+    mtime_ns: int
+    permissions: Permissions
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Capabilities:
+    """What a store promises; a protocol that needs more refuses the store by name."""
+
+    atomic_rename: bool
+    create_if_absent: bool
+    durable_write: bool
+
+
+class FileIO(Protocol):
+    """Files of one kind of storage."""
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """What this store promises."""
+        ...
+
+    def list_dir(self, path: str) -> Iterator[Entry]:
+        """Yield the entries of a directory, in no order; FileNotFoundError if it does not exist."""
+        ...
+
+    def stat(self, path: str) -> Entry | None:
+        """Describe one path, or None if there is nothing."""
+        ...
+
+    def read_bytes(self, path: str) -> bytes:
+        """Read a small file whole."""
+        ...
+
+    def open_input(self, path: str) -> Any:  # noqa: ANN401 - a pyarrow.NativeFile, which has no types
+        """Open a data file for random reads."""
+        ...
+
+    def open_output(self, path: str) -> Any:  # noqa: ANN401 - a pyarrow.NativeFile, which has no types
+        """Open a new data file for writing; its directory exists."""
+        ...
+
+    def write_new(self, path: str, data: bytes) -> None:
+        """Step: create the file with this content, durably and whole; FileExistsError if it exists.
+
+        Exclusive between processes: of many callers exactly one succeeds.
+        """
+        ...
+
+    def replace(self, path: str, data: bytes) -> None:
+        """Step: put this content at the path, durably and whole, over whatever was there."""
+        ...
+
+    def move(self, source: str, target: str) -> None:
+        """Step: rename within the store; FileExistsError if the target exists, and then nothing changed."""
+        ...
+
+    def remove(self, path: str) -> None:
+        """Step: remove one file; nothing happens if it is not there."""
+        ...
+
+    def remove_tree(self, path: str) -> None:
+        """Step: remove a folder of our own with all that is in it; nothing happens if it is not there."""
+        ...
+
+    def remove_empty_dir(self, path: str) -> bool:
+        """Step: remove a directory if it is empty; False if it is not."""
+        ...
+
+    def make_dirs(self, path: str) -> None:
+        """Step: create a directory and its parents, durably; fine if it exists."""
+        ...
+
+    def sync_dir(self, path: str) -> None:
+        """Step: make the names in a directory durable."""
+        ...
+
+    def sync_file(self, path: str) -> None:
+        """Step: make the bytes of a closed file durable."""
+        ...
+
+    def set_permissions(self, path: str, permissions: Permissions) -> None:
+        """Step: set owner, group and mode; PermissionError if we may not."""
+        ...
+
+    def free_bytes(self, path: str) -> int:
+        """How many bytes can still be written where the path is."""
+        ...
+
+    def store_id(self, path: str) -> str:
+        """Name the store (file system, zone) of a path: a move works only between equal ids."""
+        ...
+
+    def may_write(self, path: str) -> bool:
+        """Whether we may create names in this directory."""
+        ...

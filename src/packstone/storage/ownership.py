@@ -1,0 +1,146 @@
+"""Who owns a partition: a create-if-absent file, taken over only from the dead.
+
+Owner files are numbered, ``<folder>/000001.json``, and the highest number is the owner. A claim creates the
+next number exclusively. Why not one file that is removed and created again: two processes that both find
+a dead owner would race, and the slower one would remove the file the quicker one has just made (ABA).
+With numbers the slower one finds its number taken, and loses.
+
+Alive or dead: an owner on this host is dead if its process is gone (boot id, pid and start time of the
+process, so that a recycled pid does not count). An owner on another host is dead when its heartbeat, the
+time of its run's heartbeat file, is older than the lease.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from packstone.errors import ConflictError
+from packstone.model.codec import dump_record, load_record
+
+if TYPE_CHECKING:
+    from packstone.storage.fileio import FileIO
+
+LEASE_SECONDS = 300  # ten missed heartbeats; a driver that pauses longer is in trouble anyway
+HEARTBEAT_SECONDS = 30
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProcessIdentity:
+    """One process of one host, never confused with a later one of the same number."""
+
+    host: str
+    boot_id: str
+    pid: int
+    started_ticks: int
+
+    @classmethod
+    def mine(cls) -> ProcessIdentity:
+        """Describe this process."""
+        return cls(host=socket.gethostname(), boot_id=_boot_id(), pid=os.getpid(), started_ticks=_started_ticks(os.getpid()))
+
+    def is_on_this_host(self) -> bool:
+        """Whether its pid can be looked up here: the same kernel, and the same view of processes."""
+        return self.host == socket.gethostname() and self.boot_id == _boot_id()
+
+    def is_running(self) -> bool:
+        """Whether this very process runs here now."""
+        return self.started_ticks == _started_ticks(self.pid) and self.started_ticks != 0
+
+    def __str__(self) -> str:
+        return f"process {self.pid} on {self.host}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Owner:
+    """What an owner file says."""
+
+    run: str
+    process: ProcessIdentity
+    heartbeat_path: str
+    released: bool = False
+
+
+def is_dead(io: FileIO, owner: Owner, *, now_seconds: float) -> bool:
+    """Decide whether an owner may be taken over without asking."""
+    if owner.released:
+        return True
+    if owner.process.is_on_this_host():
+        return not owner.process.is_running()
+    heartbeat = io.stat(owner.heartbeat_path)
+    # Same host name but another boot: the machine was restarted, its processes are gone for certain.
+    if owner.process.host == socket.gethostname() and owner.process.boot_id not in ("", _boot_id()):
+        return True
+    return heartbeat is None or now_seconds - heartbeat.mtime_ns / 1e9 > LEASE_SECONDS
+
+
+def read_owner(io: FileIO, folder: str) -> tuple[int, Owner | None]:
+    """Find the present owner and its number; (0, None) if nobody ever claimed."""
+    try:
+        numbers = sorted(int(e.name[:-5]) for e in io.list_dir(folder) if e.name.endswith(".json") and e.name[:-5].isdigit())
+    except FileNotFoundError:
+        return 0, None
+    for number in reversed(numbers):
+        path = _path(folder, number)
+        try:
+            return number, load_record(Owner, io.read_bytes(path), path=path)
+        except FileNotFoundError:  # pruned by a newer owner since the listing; look again
+            return read_owner(io, folder)
+    return 0, None
+
+
+def claim(io: FileIO, folder: str, owner: Owner, *, what: str, now_seconds: float, take_over: bool = False) -> int:
+    """Become the owner and return the number of the claim; ConflictError if somebody alive is."""
+    io.make_dirs(folder)
+    number, present = read_owner(io, folder)
+    if present is not None and present.run != owner.run and not take_over and not is_dead(io, present, now_seconds=now_seconds):
+        raise ConflictError(
+            f"{what} is being worked on by run {present.run} ({present.process}); wait for it, or give --take-over "
+            "if you are sure that it is dead.",
+            owner=present.run,
+        )
+    try:
+        io.write_new(_path(folder, number + 1), dump_record(owner))
+    except FileExistsError:
+        raise ConflictError(f"{what} was just claimed by another run; try again later.") from None
+    check_owned(io, folder, number + 1, what=what)
+    for old in range(max(1, number - 8), number + 1):
+        io.remove(_path(folder, old))
+    return number + 1
+
+
+def check_owned(io: FileIO, folder: str, number: int, *, what: str) -> None:
+    """Raise ConflictError unless the claim is still the highest: asked again before every swap."""
+    latest, _ = read_owner(io, folder)
+    if latest != number:
+        raise ConflictError(f"{what} was taken over by another run; nothing more is changed there.")
+
+
+def release(io: FileIO, folder: str, number: int, owner: Owner) -> None:
+    """Give the partition back; the number stays taken, so that a slow rival cannot reuse it."""
+    released = Owner(run=owner.run, process=owner.process, heartbeat_path=owner.heartbeat_path, released=True)
+    io.replace(_path(folder, number), dump_record(released))
+
+
+def _path(folder: str, number: int) -> str:
+    return f"{folder}/{number:06d}.json"
+
+
+def _boot_id() -> str:
+    try:
+        with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
+            return file.read().strip()
+    except OSError:  # not Linux: the lease decides
+        return ""
+
+
+def _started_ticks(pid: int) -> int:
+    """When the process began, in clock ticks since boot; 0 if there is none (or it is a zombie)."""
+    try:
+        with open(f"/proc/{pid}/stat", encoding="ascii", errors="replace") as file:
+            fields = file.read().rpartition(")")[2].split()
+    except OSError:
+        return 0
+    return 0 if fields[0] in ("Z", "X") else int(fields[19])

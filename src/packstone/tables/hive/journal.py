@@ -1,0 +1,167 @@
+"""The journal of swaps: small files, one per fact, each written once and whole.
+
+A swap of one partition is known as ``<partition>~<number>`` in its run's folder. Its state is which of these
+exist: ``intent`` (what will be moved), then ``done`` or ``undone``; later ``restoring``, ``restored``, ``cleaned``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from packstone.model.codec import dump_record, load_record
+from packstone.model.files import FileEntry
+from packstone.storage.ownership import ProcessIdentity
+from packstone.tables.hive.layout import KEPT_SUFFIX, TableLayout, partition_id
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from packstone.storage.fileio import FileIO
+
+_INTENT = ".intent.json"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunInfo:
+    """What a run is, for those who find its folder later."""
+
+    run: str
+    command: str
+    table: str
+    process: ProcessIdentity
+    started_at: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutputFile:
+    """One merged file: where it waits, where it goes, and what was proved of it."""
+
+    staged_path: str
+    name: str
+    size_bytes: int
+    mtime_ns: int
+    rows: int
+    fingerprint: str
+    verified: str
+    how: str
+    header_lines: int
+    inputs: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SwapIntent:
+    """All that is needed to finish or to undo a swap, by anybody, later."""
+
+    run: str
+    number: int
+    partition: str
+    directory: str
+    backup_directory: str
+    inputs: tuple[FileEntry, ...]
+    outputs: tuple[OutputFile, ...]
+    summaries: tuple[str, ...]
+    keep_until: float
+
+    @property
+    def key(self) -> str:
+        """The swap's name in its run's folder."""
+        return f"{partition_id(self.partition)}~{self.number}"
+
+    def place(self, file: FileEntry) -> str:
+        """Where an input stands while it is live."""
+        return f"{self.directory}/{file.name}"
+
+    def kept(self, file: FileEntry) -> str:
+        """Where an input is kept afterwards."""
+        return f"{self.backup_directory}/{file.name}{KEPT_SUFFIX}"
+
+    def published(self, output: OutputFile) -> str:
+        """Where an output stands once it is live."""
+        return f"{self.directory}/{output.name}"
+
+    def __str__(self) -> str:
+        return f"{self.run} {self.key}: {len(self.inputs)} files -> {len(self.outputs)}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mark:
+    """One fact about a swap, with when it became so."""
+
+    at: float
+    swap_ms: float = 0.0
+    why: str = ""
+
+
+def write_intent(io: FileIO, layout: TableLayout, intent: SwapIntent) -> None:
+    """Write down what will be moved, before anything is."""
+    io.write_new(_path(layout, intent, "intent"), dump_record(intent))
+
+
+def write_mark(io: FileIO, layout: TableLayout, intent: SwapIntent, name: str, mark: Mark) -> None:
+    """Write down a fact; the same fact twice is fine."""
+    try:
+        io.write_new(_path(layout, intent, name), dump_record(mark))
+    except FileExistsError:
+        return
+
+
+def has_mark(io: FileIO, layout: TableLayout, intent: SwapIntent, name: str) -> bool:
+    """Whether a fact was written."""
+    return io.stat(_path(layout, intent, name)) is not None
+
+
+def read_mark(io: FileIO, layout: TableLayout, intent: SwapIntent, name: str) -> Mark | None:
+    """Read a fact, or None."""
+    path = _path(layout, intent, name)
+    try:
+        return load_record(Mark, io.read_bytes(path), path=path)
+    except FileNotFoundError:
+        return None
+
+
+def remove_mark(io: FileIO, layout: TableLayout, intent: SwapIntent, name: str) -> None:
+    """Take a fact back."""
+    io.remove(_path(layout, intent, name))
+
+
+def list_runs(io: FileIO, layout: TableLayout) -> list[str]:
+    """Name the runs that left a folder, oldest first (a run's id begins with its time)."""
+    try:
+        return sorted(entry.name for entry in io.list_dir(layout.runs))
+    except FileNotFoundError:
+        return []
+
+
+def read_run_info(io: FileIO, layout: TableLayout, run: str) -> RunInfo | None:
+    """Read what a run is; None if it was killed before it could say."""
+    path = f"{layout.run(run)}/run.json"
+    try:
+        return load_record(RunInfo, io.read_bytes(path), path=path)
+    except FileNotFoundError:
+        return None
+
+
+def read_intents(io: FileIO, layout: TableLayout, run: str) -> Iterator[SwapIntent]:
+    """Yield the swaps of a run, one at a time, in the order of their names."""
+    folder = layout.run(run)
+    try:
+        names = sorted(entry.name for entry in io.list_dir(folder) if entry.name.endswith(_INTENT))
+    except FileNotFoundError:
+        return
+    for name in names:
+        path = f"{folder}/{name}"
+        yield load_record(SwapIntent, io.read_bytes(path), path=path)
+
+
+def read_intent(io: FileIO, layout: TableLayout, run: str, key: str) -> SwapIntent | None:
+    """Read one swap, or None."""
+    path = f"{layout.run(run)}/{key}{_INTENT}"
+    try:
+        return load_record(SwapIntent, io.read_bytes(path), path=path)
+    except FileNotFoundError:
+        return None
+
+
+def _path(layout: TableLayout, intent: SwapIntent, name: str) -> str:
+    return f"{layout.run(intent.run)}/{intent.key}.{name}.json"

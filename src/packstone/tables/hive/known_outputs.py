@@ -1,0 +1,51 @@
+"""Our own earlier outputs: known by their name, and only if a journal records them (so a copied name is no proof)."""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from typing import TYPE_CHECKING
+
+from packstone.tables.hive.journal import has_mark, read_intents
+
+if TYPE_CHECKING:
+    from packstone.model.files import FileEntry
+    from packstone.storage.fileio import FileIO
+    from packstone.tables.hive.layout import TableLayout
+    from packstone.tables.hive.listing import PartitionListing
+
+# Digits at the end of a name are a task id to Hive, which removes "duplicates" of one task (HIVE-17403); ours end
+# in a letter.
+_OUTPUT = re.compile(r"^packstone-(?P<run>\d{8}T\d{6}-[0-9a-f]{6})-\d{5,}m(\.|$)")
+
+
+def output_name(run: str, unit: int, inputs: tuple[FileEntry, ...]) -> str:
+    """Name an output: by run and unit, with the ending that the inputs share."""
+    endings = {posixpath.splitext(file.name)[1] for file in inputs}
+    ending = endings.pop() if len(endings) == 1 else ""
+    return f"packstone-{run}-{unit:05d}m{ending}"
+
+
+def known_outputs(io: FileIO, layout: TableLayout, listing: PartitionListing) -> frozenset[str]:
+    """Name the files of a partition that are outputs of recorded runs, unchanged since."""
+    runs: dict[str, dict[str, tuple[int, int]]] = {}
+    known: set[str] = set()
+    for file in listing.files:
+        match = _OUTPUT.match(file.name)
+        if match is None:
+            continue
+        run = match.group("run")
+        if run not in runs:
+            runs[run] = _recorded(io, layout, run, listing.partition)
+        if runs[run].get(file.name) == (file.size_bytes, file.mtime_ns):
+            known.add(file.name)
+    return frozenset(known)
+
+
+def _recorded(io: FileIO, layout: TableLayout, run: str, partition: str) -> dict[str, tuple[int, int]]:
+    return {
+        output.name: (output.size_bytes, output.mtime_ns)
+        for intent in read_intents(io, layout, run)
+        if intent.partition == partition and has_mark(io, layout, intent, "done")
+        for output in intent.outputs
+    }

@@ -1,0 +1,109 @@
+"""Where Packstone keeps its own files: beside the table, not in it.
+
+DuckDB and Polars read hidden folders below a table, so staging, journal and backup of ``<parent>/orders`` live in
+``<parent>/.packstone/orders``. Only if that is another store (a rename would not work) or we may not write
+there, they live in the table's root. ::
+
+    .packstone/orders/
+        owners/<partition>/000001.json       who works on the partition
+        runs/<run>/run.json                  what the run is, and which process
+        runs/<run>/heartbeat                 its time says that the process lives
+        runs/<run>/<partition>~1.*.json      the journal of one swap
+        staging/<run>/                       specs, results and outputs before they are published
+        backup/<run>/<k=v>/<name>.kept       originals, until their time is over
+"""
+
+from __future__ import annotations
+
+import hashlib
+import posixpath
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+from urllib.parse import quote
+
+if TYPE_CHECKING:
+    from packstone.storage.fileio import FileIO
+
+STATE_FOLDER = ".packstone"
+KEPT_SUFFIX = ".kept"
+_MAX_ID_CHARS = 120  # leaves room for endings below the 255 bytes a name may have
+_PARTITION_FOLDER = re.compile(r"^[^=/]+=[^/]*$")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableLayout:
+    """The paths of one table."""
+
+    root: str
+    state: str
+
+    def directory(self, partition: str) -> str:
+        """Name the folder of a partition; the root is partition ''."""
+        return f"{self.root}/{partition}" if partition else self.root
+
+    def owners(self, partition: str) -> str:
+        """Name the folder of a partition's owner files."""
+        return f"{self.state}/owners/{partition_id(partition)}"
+
+    @property
+    def runs(self) -> str:
+        """Name the folder of all journals."""
+        return f"{self.state}/runs"
+
+    def run(self, run: str) -> str:
+        """Name the folder of one run's journal."""
+        return f"{self.runs}/{run}"
+
+    def heartbeat(self, run: str) -> str:
+        """Name the file whose time says that the run lives."""
+        return f"{self.run(run)}/heartbeat"
+
+    def staging(self, run: str) -> str:
+        """Name the folder of what is not published yet."""
+        return f"{self.state}/staging/{run}"
+
+    def backup(self, run: str, *, backup_root: str | None = None) -> str:
+        """Name the folder of a run's originals."""
+        if backup_root is None:
+            return f"{self.state}/backup/{run}"
+        return f"{backup_root}/{posixpath.basename(self.root)}/{run}"
+
+
+def find_layout(io: FileIO, path: str) -> tuple[TableLayout, str]:
+    """Split a target into its table and the partition in it, and find where our files live."""
+    root, partition = split_target(path)
+    return TableLayout(root=root, state=_state_folder(io, root)), partition
+
+
+def split_target(path: str) -> tuple[str, str]:
+    """Split off the trailing ``k=v`` folders: the table is the path without them."""
+    parts = path.split("/")
+    cut = len(parts)
+    while cut > 1 and _PARTITION_FOLDER.match(parts[cut - 1]):
+        cut -= 1
+    return "/".join(parts[:cut]) or "/", "/".join(parts[cut:])
+
+
+def partition_id(partition: str) -> str:
+    """Make one file name of a partition's path, readable where it can be."""
+    if not partition:
+        return "@table"
+    name = quote(partition.encode("utf-8", "surrogateescape"), safe="=")
+    if len(name) <= _MAX_ID_CHARS:
+        return name
+    digest = hashlib.sha256(name.encode()).hexdigest()[:16]
+    return f"{name[: _MAX_ID_CHARS - 17]}@{digest}"
+
+
+def _state_folder(io: FileIO, root: str) -> str:
+    parent, name = posixpath.split(root)
+    inside = f"{root}/{STATE_FOLDER}/{name or 'root'}"
+    if root == "/":
+        return inside
+    beside = f"{parent.rstrip('/')}/{STATE_FOLDER}/{name}"
+    if io.stat(beside) is not None:
+        return beside
+    if io.store_id(parent) != io.store_id(root) or not io.may_write(parent):
+        return inside
+    return beside

@@ -1,0 +1,88 @@
+"""Undo exactly one run: its outputs out, its originals back, whatever arrived meanwhile left alone (hazard 42)."""
+
+from __future__ import annotations
+
+
+from typing import TYPE_CHECKING
+
+from packstone.errors import InvalidInputError, RefusedError
+from packstone.tables.hive.journal import Mark, SwapIntent, has_mark, list_runs, read_intents, write_mark
+from packstone.tables.hive.swap import put_back
+
+if TYPE_CHECKING:
+    from packstone.storage.fileio import FileIO
+    from packstone.tables.hive.journal import OutputFile
+    from packstone.tables.hive.layout import TableLayout
+
+
+def plan_restore(io: FileIO, layout: TableLayout, run: str) -> tuple[SwapIntent, ...]:
+    """Name the swaps to undo, newest first; RefusedError before anything is touched if one cannot be."""
+    if run not in list_runs(io, layout):
+        raise InvalidInputError(f"There is no run {run} of {layout.root}; `packstone history` lists the runs.")
+    swaps = [i for i in read_intents(io, layout, run) if has_mark(io, layout, i, "done")]
+    swaps = [i for i in swaps if not has_mark(io, layout, i, "restored")]
+    swaps.sort(key=lambda intent: (intent.partition, -intent.number))
+    undone_outputs: set[str] = set()
+    brought_back: set[str] = set()
+    for intent in swaps:
+        _check_restorable(io, layout, intent, undone=undone_outputs, back=brought_back)
+        undone_outputs |= {intent.published(output) for output in intent.outputs}
+        brought_back |= {intent.place(file) for file in intent.inputs}
+    return tuple(swaps)
+
+
+def restore_swap(io: FileIO, layout: TableLayout, intent: SwapIntent, *, now_seconds: float) -> None:
+    """Undo one swap, journalled; running it again after a crash finishes it."""
+    write_mark(io, layout, intent, "restoring", Mark(at=now_seconds))
+    trash = f"{layout.staging(intent.run)}/restored-{intent.number}"
+    io.make_dirs(trash)
+    for output in intent.outputs:
+        if _is_ours(io, intent, output):
+            io.move(intent.published(output), f"{trash}/{output.name}")
+    for file in intent.inputs:
+        put_back(io, intent, file)
+    io.sync_dir(intent.directory)
+    write_mark(io, layout, intent, "restored", Mark(at=now_seconds))
+    for output in intent.outputs:
+        io.remove(f"{trash}/{output.name}")
+    for folder in (trash, layout.staging(intent.run), intent.backup_directory):
+        io.remove_empty_dir(folder)
+
+
+def _check_restorable(
+    io: FileIO, layout: TableLayout, intent: SwapIntent, *, undone: set[str], back: set[str]
+) -> None:
+    if has_mark(io, layout, intent, "cleaned") or has_mark(io, layout, intent, "cleaning"):
+        raise RefusedError(f"The originals of run {intent.run} were cleaned away; it cannot be undone any more.")
+    if has_mark(io, layout, intent, "restoring"):
+        return  # somebody began and died; finishing is all that is left
+    for output in intent.outputs:
+        if intent.published(output) in back:
+            continue  # a later round of this very run merged it again, and is undone first
+        if not _is_ours(io, intent, output):
+            later = _who_merged(io, layout, intent, output)
+            why = f"was merged again by run {later}; restore that one first" if later else "was changed or removed"
+            raise RefusedError(f"{intent.published(output)} {why}; nothing was changed.", later=later)
+    for file in intent.inputs:
+        if io.stat(intent.kept(file)) is None:
+            raise RefusedError(f"The original {intent.kept(file)} is gone; nothing was changed.")
+        if io.stat(intent.place(file)) is not None and intent.place(file) not in undone:
+            raise RefusedError(f"{intent.place(file)} was written again since; nothing was changed.")
+
+
+def _is_ours(io: FileIO, intent: SwapIntent, output: OutputFile) -> bool:
+    found = io.stat(intent.published(output))
+    return found is not None and (found.size_bytes, found.mtime_ns) == (output.size_bytes, output.mtime_ns)
+
+
+def _who_merged(io: FileIO, layout: TableLayout, intent: SwapIntent, output: OutputFile) -> str | None:
+    for run in reversed(list_runs(io, layout)):
+        if run < intent.run:
+            return None
+        for later in read_intents(io, layout, run):
+            took = any(later.place(file) == intent.published(output) for file in later.inputs)
+            if took and has_mark(io, layout, later, "done") and not has_mark(io, layout, later, "restored"):
+                return run
+    return None
+
+

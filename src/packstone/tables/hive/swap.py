@@ -1,0 +1,159 @@
+"""The swap: originals out to the backup, merged files in; journalled, so that a crash anywhere is recoverable.
+
+Order: intent → check → move every original to the backup, checking it there → move every output in → done.
+Originals go first because a reader that meets a gap fails or sees too little for some milliseconds and is
+right on the next try, while one that meets both sets counts rows twice and never knows (trino#9761).
+
+Each step finds out for itself whether it was done already, so rolling forward is running it again, and rolling
+back is running the inverse. Which of the two ``recover`` does is decided by what is there:
+
+    all outputs published                                      -> forward (only the mark is missing)
+    outputs all present, originals all unchanged or kept       -> forward
+    anything else                                              -> back
+"""
+
+from __future__ import annotations
+
+import posixpath
+import time
+from typing import TYPE_CHECKING
+
+from packstone.errors import CommitUnknownError, ConflictError
+from packstone.tables.hive.journal import Mark, OutputFile, SwapIntent, write_intent, write_mark
+from packstone.tables.hive.layout import KEPT_SUFFIX, TableLayout
+
+if TYPE_CHECKING:
+    from packstone.model.files import FileEntry
+    from packstone.storage.fileio import Entry, FileIO
+
+
+def commit_swap(io: FileIO, layout: TableLayout, intent: SwapIntent, *, now_seconds: float) -> float:
+    """Publish the outputs in place of the inputs; return for how many milliseconds readers could see a gap.
+
+    ConflictError: an input changed; everything is back as it was. CommitUnknownError: it stopped half-way, and
+    ``recover`` will finish it.
+    """
+    io.make_dirs(intent.backup_directory)
+    write_intent(io, layout, intent)
+    began = time.perf_counter()
+    try:
+        check_inputs_in_place(io, intent)
+        _move_inputs_out(io, intent)
+        _move_outputs_in(io, intent)
+    except ConflictError as conflict:
+        roll_back(io, layout, intent, now_seconds=now_seconds, why=conflict.message)
+        raise
+    except OSError as error:
+        raise CommitUnknownError(
+            f"The swap in {intent.directory} stopped half-way ({error}); run `packstone recover {layout.root}`."
+        ) from error
+    swap_ms = (time.perf_counter() - began) * 1000
+    _move_summaries_out(io, intent)
+    write_mark(io, layout, intent, "done", Mark(at=now_seconds, swap_ms=swap_ms))
+    return swap_ms
+
+
+def recover_swap(io: FileIO, layout: TableLayout, intent: SwapIntent, *, now_seconds: float) -> str:
+    """Finish or undo a swap whose owner died; return which."""
+    if _may_go_forward(io, intent):
+        if not all(_is_output(io.stat(intent.published(output)), output) for output in intent.outputs):
+            _move_inputs_out(io, intent)
+            _move_outputs_in(io, intent)
+        _move_summaries_out(io, intent)
+        write_mark(io, layout, intent, "done", Mark(at=now_seconds, why="recovered"))
+        return "finished"
+    roll_back(io, layout, intent, now_seconds=now_seconds, why="recovered")
+    return "undone"
+
+
+def check_inputs_in_place(io: FileIO, intent: SwapIntent) -> None:
+    """The second listing: every input must still be the file that was read."""
+    for file in intent.inputs:
+        if not _is(io.stat(intent.place(file)), file):
+            raise ConflictError(f"{intent.place(file)} changed while it was being merged; nothing was changed.")
+
+
+def roll_back(io: FileIO, layout: TableLayout, intent: SwapIntent, *, now_seconds: float, why: str) -> None:
+    """Take published outputs out again, then put kept originals back; what others did meanwhile stays."""
+    for output in intent.outputs:
+        if _is_output(io.stat(intent.published(output)), output) and io.stat(output.staged_path) is None:
+            io.make_dirs(posixpath.dirname(output.staged_path))
+            io.move(intent.published(output), output.staged_path)
+    for file in intent.inputs:
+        put_back(io, intent, file)
+    io.sync_dir(intent.directory)
+    io.sync_dir(intent.backup_directory)
+    write_mark(io, layout, intent, "undone", Mark(at=now_seconds, why=why))
+
+
+def put_back(io: FileIO, intent: SwapIntent, file: FileEntry) -> None:
+    """Move one kept original to its place; a place that is taken is a matter for a person."""
+    kept = io.stat(intent.kept(file))
+    if kept is None:
+        return
+    try:
+        io.move(intent.kept(file), intent.place(file))
+    except FileExistsError:
+        raise CommitUnknownError(
+            f"{intent.place(file)} and its original {intent.kept(file)} both exist; move one of them away and run "
+            "`packstone recover` again."
+        ) from None
+
+
+def _may_go_forward(io: FileIO, intent: SwapIntent) -> bool:
+    published = [_is_output(io.stat(intent.published(output)), output) for output in intent.outputs]
+    if all(published):
+        return True
+    for done, output in zip(published, intent.outputs, strict=True):
+        if not done and not _is_output(io.stat(output.staged_path), output):
+            return False
+    return all(_is_kept(io, intent, f) or _is(io.stat(intent.place(f)), f) for f in intent.inputs)
+
+
+def _move_inputs_out(io: FileIO, intent: SwapIntent) -> None:
+    for file in intent.inputs:
+        place = io.stat(intent.place(file))
+        # A different file under an input's name, beside the kept original, is somebody's new file: it stays.
+        if _is(place, file) or (place is not None and not _is_kept(io, intent, file)):
+            _move_out(io, intent, file)
+        if not _is_kept(io, intent, file):
+            raise ConflictError(f"{intent.place(file)} changed while it was being moved; nothing was changed.")
+    io.sync_dir(intent.backup_directory)
+    io.sync_dir(intent.directory)
+
+
+def _move_out(io: FileIO, intent: SwapIntent, file: FileEntry) -> None:
+    try:
+        io.move(intent.place(file), intent.kept(file))
+    except FileNotFoundError:
+        raise ConflictError(f"{intent.place(file)} vanished while it was being moved; nothing was changed.") from None
+    except FileExistsError:
+        raise ConflictError(f"{intent.place(file)} was written again after it had been moved.") from None
+
+
+def _move_outputs_in(io: FileIO, intent: SwapIntent) -> None:
+    for output in intent.outputs:
+        if not _is_output(io.stat(intent.published(output)), output):
+            io.move(output.staged_path, intent.published(output))
+    io.sync_dir(intent.directory)
+
+
+def _move_summaries_out(io: FileIO, intent: SwapIntent) -> None:
+    """Footers collected in ``_metadata`` describe files that are gone; readers that trust them would fail."""
+    for number, path in enumerate(intent.summaries):
+        if io.stat(path) is not None:
+            kept = f"{intent.backup_directory}/{posixpath.basename(path)}.{number}{KEPT_SUFFIX}"
+            io.remove(kept)
+            io.move(path, kept)
+
+
+def _is(found: Entry | None, file: FileEntry) -> bool:
+    return found is not None and (found.size_bytes, found.mtime_ns) == (file.size_bytes, file.mtime_ns)
+
+
+def _is_kept(io: FileIO, intent: SwapIntent, file: FileEntry) -> bool:
+    return _is(io.stat(intent.kept(file)), file)
+
+
+def _is_output(found: Entry | None, output: OutputFile) -> bool:
+    return found is not None and (found.size_bytes, found.mtime_ns) == (output.size_bytes, output.mtime_ns)

@@ -1,0 +1,109 @@
+"""What kind of table is this? Asked of the target and of every ancestor, before anything is planned.
+
+Files of a Delta, Hudi, Iceberg, Paimon or streaming-sink table are named in that table's own log; whoever
+merges them behind its back destroys it (hazards 9, 10 and 12). A marker counts even if it is empty: a log
+that somebody has just created is no reason to move files.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from packstone.errors import RefusedError
+from packstone.storage.fileio import Kind
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from packstone.storage.fileio import Entry, FileIO
+
+
+class Family(StrEnum):
+    """The three families that Packstone serves."""
+
+    HIVE = "hive"
+    PAIMON = "paimon"
+    SEGMENTS = "segments"
+
+
+# Folder in a table -> why a raw merge is refused.
+_MARKERS: Mapping[str, str] = {
+    "_delta_log": "a Delta Lake table; use OPTIMIZE in Delta Lake",
+    ".hoodie": "an Apache Hudi table; use Hudi's own clustering or compaction",
+    "_spark_metadata": "the output of a Spark streaming query, whose log names every file",
+    "_hudi": "an Apache Hudi table; use Hudi's own clustering or compaction",
+}
+_ACID_FOLDER = re.compile(r"^(base_\d+|delta_\d+_\d+(_\d+)?|delete_delta_\d+_\d+(_\d+)?)(_v\d+)?$")
+_ACID_WHY = "a Hive ACID (transactional) table; use ALTER TABLE … COMPACT in Hive"
+_FLINK_FOLDER = re.compile(r"^(chk-\d+|savepoint-[0-9a-f]{6}-[0-9a-f]{12})$")
+_FLINK_WHY = "a Flink checkpoint or savepoint"
+_ICEBERG_METADATA = re.compile(r"(\.metadata\.json(\.gz)?|^version-hint\.text|^snap-.*\.avro)$")
+
+
+def check_mergeable(io: FileIO, path: str) -> None:
+    """Raise RefusedError if the path lies in, or is, a table whose files must not be merged raw."""
+    for at in _with_ancestors(path):
+        why = _why_not(io, at)
+        if why is not None:
+            raise RefusedError(f"{at} is {why}; packstone does not merge its files.", path=at)
+
+
+def why_not_below(io: FileIO, directory: str, entries: list[Entry]) -> str | None:
+    """The same question for a folder met while walking, whose entries are known already."""
+    folders = {entry.name for entry in entries if entry.kind is Kind.DIRECTORY}
+    return _why_not_by_names(io, directory, folders)
+
+
+def _why_not(io: FileIO, directory: str) -> str | None:
+    name = posixpath.basename(directory)
+    if _ACID_FOLDER.match(name):
+        return _ACID_WHY
+    if _FLINK_FOLDER.match(name):
+        return _FLINK_WHY
+    asked = (*_MARKERS, "metadata", "snapshot", "schema", "Metadata", "taskowned", "shared")
+    folders = {n for n in asked if _is_folder(io, f"{directory}/{n}")}
+    return _why_not_by_names(io, directory, folders)
+
+
+def _why_not_by_names(io: FileIO, directory: str, folders: set[str]) -> str | None:
+    for marker, why in _MARKERS.items():
+        if marker in folders:
+            return why
+    if any(_ACID_FOLDER.match(name) for name in folders):
+        return _ACID_WHY
+    if any(_FLINK_FOLDER.match(name) for name in folders) or {"shared", "taskowned"} <= folders:
+        return _FLINK_WHY
+    if {"snapshot", "schema"} <= folders:
+        return "an Apache Paimon table, which this version of packstone does not compact yet"
+    if "metadata" in folders and _holds(io, f"{directory}/metadata", _ICEBERG_METADATA):
+        return "an Apache Iceberg table; use Iceberg's rewrite_data_files"
+    if "Metadata" in folders:
+        if io.stat(f"{directory}/Metadata/tablestatus") is not None:
+            return "an Apache CarbonData table; use ALTER TABLE … COMPACT in CarbonData"
+        if _is_folder(io, f"{directory}/Metadata/status"):
+            return "a segment table, which this version of packstone does not compact yet"
+    return None
+
+
+def _with_ancestors(path: str) -> Iterator[str]:
+    at = path
+    while True:
+        yield at
+        if at in ("/", ""):
+            return
+        at = posixpath.dirname(at)
+
+
+def _is_folder(io: FileIO, path: str) -> bool:
+    try:
+        found = io.stat(path)
+    except OSError:  # an ancestor we may not look into holds no table of ours
+        return False
+    return found is not None and found.kind is Kind.DIRECTORY
+
+
+def _holds(io: FileIO, directory: str, pattern: re.Pattern[str]) -> bool:
+    return any(pattern.search(entry.name) for entry in io.list_dir(directory))
