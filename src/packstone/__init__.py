@@ -1,8 +1,8 @@
 """Packstone keeps data-lake tables compact: observe, plan, run, verify, commit, record, clean.
 
-    import packstone
-    table = packstone.open("warehouse/orders")
-    table.health(); plan = table.plan(); outcome = table.compact(plan)
+import packstone
+table = packstone.open("warehouse/orders")
+table.health(); plan = table.plan(); outcome = table.compact(plan)
 """
 
 from __future__ import annotations

@@ -116,9 +116,7 @@ def test_list_filters_and_orders(url):
     with open_history(url) as history:
         for number in (2, 0, 3, 1):
             started = START + timedelta(hours=number)
-            run = replace(
-                RUN, run=f"r{number}", started_at=started, table=f"/lake/{'t' if number % 2 else 'T'}"
-            )
+            run = replace(RUN, run=f"r{number}", started_at=started, table=f"/lake/{'t' if number % 2 else 'T'}")
             history.record_run(replace(run, status="failed" if number > 1 else "committed"))
 
         def ids(**filters):
@@ -158,9 +156,7 @@ def test_times_are_kept_in_utc(url, tmp_path):
         (run,) = history.list_runs()
         assert (run.started_at, run.started_at.tzinfo) == (START, UTC)
     with sqlite3.connect(tmp_path / "new/folder/history.db") as raw:
-        assert raw.execute("SELECT started_at FROM packstone_run").fetchone() == (
-            "2025-06-01 20:00:00.123456",
-        )
+        assert raw.execute("SELECT started_at FROM packstone_run").fetchone() == ("2025-06-01 20:00:00.123456",)
     raw.close()
 
 
@@ -209,9 +205,7 @@ def test_reading_goes_on_while_somebody_writes(url, tmp_path):
 def test_recording_waits_for_the_lock(url, tmp_path):
     """A record waits for another writer instead of failing."""
     with open_history(url) as history:
-        writer = sqlite3.connect(
-            tmp_path / "new/folder/history.db", isolation_level=None, check_same_thread=False
-        )
+        writer = sqlite3.connect(tmp_path / "new/folder/history.db", isolation_level=None, check_same_thread=False)
         writer.execute("BEGIN IMMEDIATE")
         timer = threading.Timer(0.5, writer.execute, ("ROLLBACK",))
         timer.start()
@@ -269,8 +263,7 @@ def test_threads_share_a_history(url):
     """One open history serves several threads."""
     with open_history(url) as history:
         threads = [
-            threading.Thread(target=history.record_run, args=(replace(RUN, run=f"t{number}"),))
-            for number in range(8)
+            threading.Thread(target=history.record_run, args=(replace(RUN, run=f"t{number}"),)) for number in range(8)
         ]
         for thread in threads:
             thread.start()
@@ -328,11 +321,7 @@ def everything_said(error):
     texts = []
     while error is not None:
         texts.append(f"{error} {error.args} {getattr(error, 'facts', '')}")
-        error = (
-            None
-            if error.__suppress_context__ and error.__cause__ is None
-            else error.__cause__ or error.__context__
-        )
+        error = None if error.__suppress_context__ and error.__cause__ is None else error.__cause__ or error.__context__
     return "\n".join(texts)
 
 
@@ -340,9 +329,7 @@ def test_driver_that_tells_the_password_is_silenced():
     """What a driver says comes without the password, plain or quoted, and the query's secrets."""
     url = parse_url("mysql+pymysql://me:s3cret%2Fx@host/db?ssl_key=k3y")
     with pytest.raises(UnavailableError) as caught, one_sentence(url):
-        raise OperationalError(
-            "SELECT 1", {}, sqlite3.OperationalError("no host: s3cret/x s3cret%2Fx k3y\nmore")
-        )
+        raise OperationalError("SELECT 1", {}, sqlite3.OperationalError("no host: s3cret/x s3cret%2Fx k3y\nmore"))
     said = "The history database mysql+pymysql://me:***@host/db cannot be used: no host: *** *** ***."
     assert caught.value.message == said
     assert "s3cret" not in everything_said(caught.value)

@@ -28,9 +28,7 @@ def test_window_over_midnight(clock, inside):
     assert window.contains(now.astimezone(UTC)) is inside
 
 
-@pytest.mark.parametrize(
-    ("clock", "inside"), [("08:59", False), ("09:00", True), ("16:59", True), ("17:00", False)]
-)
+@pytest.mark.parametrize(("clock", "inside"), [("08:59", False), ("09:00", True), ("16:59", True), ("17:00", False)])
 def test_window_within_a_day(clock, inside):
     """A window that starts before it ends lies within the day."""
     window = TimeWindow.parse("9:00 - 17:00", timezone="UTC")

@@ -38,9 +38,7 @@ def parse_url(text: str) -> URL:
     try:
         url = make_url(text)
     except (ArgumentError, ValueError):
-        raise InvalidInputError(
-            f"The history address is not a database URL; write for example {_EXAMPLES}."
-        ) from None
+        raise InvalidInputError(f"The history address is not a database URL; write for example {_EXAMPLES}.") from None
     if url.get_backend_name() == "sqlite" and url.database and url.database.startswith("~/"):
         # Only shells expand a tilde, and only at the start of a word; without this, a folder "~" appears.
         return url.set(database=str(Path(url.database).expanduser()))
@@ -56,9 +54,7 @@ def make_engine(url: URL) -> Engine:
     """Return an engine that has not connected yet; for SQLite the file and its folders exist afterwards."""
     engine = _load_driver(url)
     if engine.dialect.is_async:
-        raise InvalidInputError(
-            f"The history address {display_url(url)} names an asynchronous driver; use another."
-        )
+        raise InvalidInputError(f"The history address {display_url(url)} names an asynchronous driver; use another.")
     if engine.dialect.name == "sqlite":
         _create_sqlite_file(url)
         _set_up_sqlite(engine)
@@ -80,9 +76,7 @@ def _load_driver(url: URL) -> Engine:
     is_sqlite = url.get_backend_name() == "sqlite"
     connect_args = {"timeout": BUSY_TIMEOUT_SECONDS} if is_sqlite else {}
     try:
-        return create_engine(
-            url, connect_args=connect_args, hide_parameters=True, pool_pre_ping=not is_sqlite
-        )
+        return create_engine(url, connect_args=connect_args, hide_parameters=True, pool_pre_ping=not is_sqlite)
     except NoSuchModuleError:
         raise InvalidInputError(
             f"The history address {display_url(url)} names a database or driver {url.drivername!r} "

@@ -115,20 +115,15 @@ class RunHistory:
 def _check_ids(run: RunRecord, units: tuple[UnitRecord, ...]) -> None:
     """Refuse an id that would be cut, for it is the key, and units that belong to another run."""
     if not 0 < len(run.run) <= RUN_ID_CHARS:
-        raise InvalidInputError(
-            f"The run id {run.run!r} must have 1 to {RUN_ID_CHARS} characters.", run=run.run
-        )
+        raise InvalidInputError(f"The run id {run.run!r} must have 1 to {RUN_ID_CHARS} characters.", run=run.run)
     for unit in units:
         if unit.run != run.run:
-            raise InvalidInputError(
-                f"The unit {unit.unit} belongs to run {unit.run!r}, not {run.run!r}.", run=run.run
-            )
+            raise InvalidInputError(f"The unit {unit.unit} belongs to run {unit.run!r}, not {run.run!r}.", run=run.run)
 
 
 def _row(table: Table, values: dict[str, Any]) -> dict[str, Any]:
     return {
-        name: _fitted(value, table.c[name].type) if isinstance(value, str) else value
-        for name, value in values.items()
+        name: _fitted(value, table.c[name].type) if isinstance(value, str) else value for name, value in values.items()
     }
 
 

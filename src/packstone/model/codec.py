@@ -64,7 +64,8 @@ def load_record(kind: type[T], data: bytes, *, path: str) -> T:
         raise CorruptionError(f"The record {path} cannot be read; move it away to go on.", file=path) from error
     if version > FORMAT_VERSION:
         raise RefusedError(
-            f"The record {path} was written by a newer packstone (format {version}); upgrade packstone.", file=path
+            f"The record {path} was written by a newer packstone (format {version}); upgrade packstone.",
+            file=path,
         )
     value: T = from_plain(kind, plain)
     return value

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from packstone.model.skipped import Skipped, SkipKind
+from packstone.model.skipped import SkipKind, Skipped
 
 
 class Status(StrEnum):

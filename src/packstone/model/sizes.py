@@ -21,9 +21,7 @@ _BYTE_UNITS = ("B", "KB", "MB", "GB", "TB")
 
 # Biggest unit first and each at most once, so that "30m1h" (a typing slip more often than a wish) is refused.
 _SECONDS = {"w": 604_800, "d": 86_400, "h": 3_600, "m": 60, "s": 1}
-_DURATION = re.compile(
-    r"\s*".join(rf"(?:([0-9]+(?:\.[0-9]+)?)\s*{unit})?" for unit in _SECONDS), re.IGNORECASE
-)
+_DURATION = re.compile(r"\s*".join(rf"(?:([0-9]+(?:\.[0-9]+)?)\s*{unit})?" for unit in _SECONDS), re.IGNORECASE)
 
 
 def parse_bytes(text: str) -> int:

@@ -54,7 +54,7 @@ def find_int96_unit(io: FileIO, paths: Sequence[str]) -> str:
     return "ns" if needs_digits else "us"
 
 
-def both_units(io: FileIO, path: str, columns: list[str], batch_rows: int) -> Iterator[pa.RecordBatch]:
+def read_as_nanoseconds(io: FileIO, path: str, *, columns: list[str], batch_rows: int) -> Iterator[pa.RecordBatch]:
     """Yield the INT96 columns decoded as nanoseconds, in the batches that a read in microseconds has."""
     with open_parquet(io, path, coerce_int96_timestamp_unit="ns") as file:
         yield from file.iter_batches(batch_size=batch_rows, columns=columns, use_threads=False)
@@ -66,9 +66,10 @@ def _values_in_both_units(io: FileIO, path: str) -> Iterator[tuple[np.ndarray[An
         if not columns:
             return
         in_micros = file.iter_batches(batch_size=_BATCH_ROWS, columns=columns, use_threads=False)
-        for micros, nanos in zip(in_micros, both_units(io, path, columns, _BATCH_ROWS), strict=True):
-            for left, right in zip(_timestamps(micros), _timestamps(nanos), strict=True):
-                yield left, right
+        for micros, nanos in zip(
+            in_micros, read_as_nanoseconds(io, path, columns=columns, batch_rows=_BATCH_ROWS), strict=True
+        ):
+            yield from zip(_timestamps(micros), _timestamps(nanos), strict=True)
 
 
 def _timestamps(batch: pa.RecordBatch) -> Iterator[np.ndarray[Any, Any]]:

@@ -30,8 +30,11 @@ _SPARK_VERSION = b"org.apache.spark.version"
 _SPARK_HYBRID_CALENDAR_ENDED = 3  # Spark 2 wrote the hybrid Julian calendar and said so by its version alone
 # Keys whose value describes the file or its writer, not its rows; the output keeps the first file's.
 _DESCRIPTIVE_KEYS = frozenset({_SPARK_VERSION, b"pandas", b"ARROW:schema", b"writer.date", b"duckdb_version"})
-# pyarrow prints where it took a logical type from; that is no property of the type.
-_PROVENANCE = re.compile(r", is_from_converted_type=\w+(?:, force_set_converted_type=\w+)?")
+# pyarrow prints where it took a logical type from; that is no property of the type. And an int64 that is annotated
+# as a signed 64-bit integer (DuckDB does that) is an int64.
+_NO_PROPERTY = re.compile(
+    r", is_from_converted_type=\w+(?:, force_set_converted_type=\w+)?| \(Int\(bitWidth=(?:32|64), isSigned=true\)\)"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,7 +87,14 @@ def read_footer_facts(io: FileIO, path: str, *, codec: str = "keep") -> FooterFa
 def schema_tree(schema: pq.ParquetSchema) -> str:
     """Print the schema's tree without the root's name and without where types were learned from."""
     lines = str(schema).splitlines()[1:]
-    return "\n".join(_PROVENANCE.sub("", line) for line in lines[1:] if line.strip())
+    return "\n".join(_plain_type(line) for line in lines[1:] if line.strip())
+
+
+def _plain_type(line: str) -> str:
+    """Drop from a line of the tree what does not belong to the type; an int32 annotated as 64-bit stays as it is."""
+    if "bitWidth=64" in line and " int64 " not in line:
+        return line
+    return _NO_PROPERTY.sub("", line)
 
 
 def codecs_of(metadata: pq.FileMetaData) -> dict[str, str]:
@@ -121,7 +131,11 @@ def has_page_index(metadata: pq.FileMetaData) -> bool:
 
 def writer_semantics(keys: dict[bytes, bytes]) -> tuple[tuple[str, str], ...]:
     """Keep what changes the meaning of the rows: all keys but descriptive ones, and Spark's calendar era."""
-    kept = {k.decode("utf-8", "replace"): v.decode("utf-8", "replace") for k, v in keys.items() if k not in _DESCRIPTIVE_KEYS}
+    kept = {
+        k.decode("utf-8", "replace"): v.decode("utf-8", "replace")
+        for k, v in keys.items()
+        if k not in _DESCRIPTIVE_KEYS
+    }
     kept["spark calendar"] = _spark_era(keys.get(_SPARK_VERSION))
     if b"pandas" in keys:
         kept["pandas"] = _pandas_without_range(keys[b"pandas"])

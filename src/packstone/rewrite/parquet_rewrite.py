@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from packstone.errors import UnfaithfulError, UnreadableFileError
+from packstone.errors import UnreadableFileError
 from packstone.rewrite.int96 import find_int96_unit, int96_columns
 from packstone.rewrite.parquet_footer import one_line, open_parquet
-from packstone.rewrite.parquet_writer import WriterSettings, find_writer_settings
+from packstone.rewrite.parquet_writer import WriterSettings, find_writer_settings, sort_keys
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -92,7 +92,7 @@ def _write_batches(
 
 def _sorted_runs(batches: Iterator[pa.RecordBatch], settings: WriterSettings, group_rows: int) -> Iterator[Any]:
     """Sort what will be one row group, where the inputs claim an order for theirs: the claim stays true."""
-    keys, placement = _sort_keys(settings)
+    keys, placement = sort_keys(settings)
     waiting: list[pa.RecordBatch] = []
     waiting_rows = 0
 
@@ -111,16 +111,3 @@ def _sorted_runs(batches: Iterator[pa.RecordBatch], settings: WriterSettings, gr
             waiting_rows -= group_rows
     if waiting_rows:
         yield from release(waiting_rows)
-
-
-def _sort_keys(settings: WriterSettings) -> tuple[list[tuple[str, str]], str]:
-    schema, sorting = settings.schema, settings.sorting
-    if len({nulls_first for _, _, nulls_first in sorting}) > 1:
-        raise UnfaithfulError("its sort order puts nulls first in one column and last in another")
-    if any(pa.types.is_nested(field.type) for field in schema):
-        # Column numbers in the footer count leaves; with nested columns they do not number the fields.
-        raise UnfaithfulError("it claims a sort order and has nested columns")
-    if any(pa.types.is_floating(schema.field(column).type) for column, _, _ in sorting):
-        raise UnfaithfulError("it claims a sort order on a floating-point column, where writers disagree about NaN")
-    keys = [(schema.field(column).name, "descending" if descending else "ascending") for column, descending, _ in sorting]
-    return keys, "at_start" if sorting[0][2] else "at_end"

@@ -11,13 +11,23 @@ from __future__ import annotations
 import inspect
 import itertools
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from packstone.errors import UnfaithfulError
-from packstone.rewrite.parquet_footer import bloom_columns_of, codecs_of, has_page_index, schema_tree, sorting_of
+from packstone.rewrite.parquet_footer import (
+    bloom_columns_of,
+    codecs_of,
+    has_page_index,
+    open_parquet,
+    schema_tree,
+    sorting_of,
+)
+
+if TYPE_CHECKING:
+    from packstone.storage.fileio import FileIO
 
 _ARROW_SCHEMA = b"ARROW:schema"
 _CODEC_NAMES = {"UNCOMPRESSED": "NONE", "LZ4": "LZ4", "LZ4_RAW": "LZ4"}
@@ -60,10 +70,42 @@ def find_writer_settings(file: pq.ParquetFile, *, codec: str) -> WriterSettings:
         if tree == wanted:
             options |= _data_options(metadata, codec=codec)
             return WriterSettings(
-                schema=schema, options=options, key_values=key_values, tree=wanted, sorting=sorting_of(metadata)
+                schema=schema,
+                options=options,
+                key_values=key_values,
+                tree=wanted,
+                sorting=sorting_of(metadata),
             )
         nearest = nearest or tree
     raise UnfaithfulError(_first_difference(wanted, nearest))
+
+
+def why_unfaithful(io: FileIO, path: str, *, codec: str) -> str:
+    """Say why a file cannot be written back identically; empty if it can."""
+    try:
+        with open_parquet(io, path) as file:
+            settings = find_writer_settings(file, codec=codec)
+            if settings.sorting:
+                sort_keys(settings)
+    except UnfaithfulError as error:
+        return error.message
+    return ""
+
+
+def sort_keys(settings: WriterSettings) -> tuple[list[tuple[str, str]], str]:
+    """Turn the order that the inputs claim into pyarrow's sort keys and its placement of nulls."""
+    schema, sorting = settings.schema, settings.sorting
+    if len({nulls_first for _, _, nulls_first in sorting}) > 1:
+        raise UnfaithfulError("its sort order puts nulls first in one column and last in another")
+    if any(pa.types.is_nested(field.type) for field in schema):
+        # Column numbers in the footer count leaves; with nested columns they do not number the fields.
+        raise UnfaithfulError("it claims a sort order and has nested columns")
+    if any(pa.types.is_floating(schema.field(column).type) for column, _, _ in sorting):
+        raise UnfaithfulError("it claims a sort order on a floating-point column, where writers disagree about NaN")
+    keys = [
+        (schema.field(column).name, "descending" if descending else "ascending") for column, descending, _ in sorting
+    ]
+    return keys, "at_start" if sorting[0][2] else "at_end"
 
 
 def _tree_written(schema: pa.Schema, options: dict[str, Any]) -> str:

@@ -47,9 +47,7 @@ def hash_rows(batch: pa.RecordBatch) -> Iterator[tuple[U64, U64]]:
     Dictionary columns are done before the first block, because each block would hash the dictionary anew.
     """
     coded = {
-        number: hash_values(column)
-        for number, column in enumerate(batch.columns)
-        if types.is_dictionary(column.type)
+        number: hash_values(column) for number, column in enumerate(batch.columns) if types.is_dictionary(column.type)
     }
     for start in range(0, batch.num_rows, BLOCK_ROWS):
         block = batch.slice(start, BLOCK_ROWS)

@@ -31,10 +31,18 @@ def run_unit(io: FileIO, spec: UnitSpec, *, staging: str, attempt: str) -> UnitR
     except VerificationError as error:
         # The evidence stays where it is: the staged file is not removed.
         return UnitResult(
-            unit=spec.unit, attempt=attempt, status=UnitStatus.MISMATCH, message=error.message, staged_path=staged
+            unit=spec.unit,
+            attempt=attempt,
+            status=UnitStatus.MISMATCH,
+            message=error.message,
+            staged_path=staged,
         )
     except PermissionError as error:
-        status, message, blamed = UnitStatus.UNFAITHFUL, f"owner and mode cannot be kept: {one_line(error)}", ""
+        status, message, blamed = (
+            UnitStatus.UNFAITHFUL,
+            f"owner and mode cannot be kept: {one_line(error)}",
+            "",
+        )
     except (PackstoneError, OSError, MemoryError) as error:
         status, message, blamed = UnitStatus.FAILED, one_line(error), ""
     io.remove(staged)
@@ -44,7 +52,7 @@ def run_unit(io: FileIO, spec: UnitSpec, *, staging: str, attempt: str) -> UnitR
 def _write_and_verify(io: FileIO, spec: UnitSpec, *, staged: str, attempt: str) -> UnitResult:
     paths = [f"{spec.directory}/{file.name}" for file in spec.inputs]
     began = time.perf_counter()
-    _write(io, spec, paths, staged)
+    _write(io, spec, paths, staged=staged)
     io.set_permissions(staged, spec.permissions)
     io.sync_file(staged)
     written = time.perf_counter()
@@ -71,7 +79,7 @@ def _write_and_verify(io: FileIO, spec: UnitSpec, *, staged: str, attempt: str) 
     )
 
 
-def _write(io: FileIO, spec: UnitSpec, paths: list[str], staged: str) -> None:
+def _write(io: FileIO, spec: UnitSpec, paths: list[str], *, staged: str) -> None:
     match spec.how:
         case How.REWRITE:
             parquet_rewrite.rewrite_parquet(io, paths, staged, codec=spec.codec)

@@ -319,9 +319,7 @@ def _hash_strings(array: pa.Array) -> U64:
     content = np.empty(0, dtype=np.uint8) if data is None else np.frombuffer(data, dtype=np.uint8)
     width_bytes = 8 if types.is_large_binary(array.type) or types.is_large_string(array.type) else 4
     skipped_bytes = array.offset * width_bytes
-    offsets = np.frombuffer(
-        array.buffers()[1], dtype=f"<i{width_bytes}", count=len(array) + 1, offset=skipped_bytes
-    )
+    offsets = np.frombuffer(array.buffers()[1], dtype=f"<i{width_bytes}", count=len(array) + 1, offset=skipped_bytes)
     return _hash_pieces(content, offsets.astype(np.int64))
 
 

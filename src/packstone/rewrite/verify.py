@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from packstone.errors import UnreadableFileError, VerificationError
 from packstone.rewrite.fingerprint import Fingerprint, fingerprint_batch, fingerprint_lines
-from packstone.rewrite.int96 import both_units, int96_columns
+from packstone.rewrite.int96 import int96_columns, read_as_nanoseconds
 from packstone.rewrite.parquet_footer import one_line, open_parquet, schema_tree, writer_semantics
 from packstone.rewrite.parquet_rewrite import batch_rows_for, bytes_per_row
 from packstone.rewrite.text_concatenate import read_chunks, read_header
@@ -38,7 +38,8 @@ def fingerprint_parquet(io: FileIO, paths: Sequence[str]) -> Fingerprint:
                 raise UnreadableFileError(f"{path} has a broken data page: {one_line(error)}.", file=path) from error
             if one.rows != file.metadata.num_rows:
                 raise UnreadableFileError(
-                    f"{path} holds {one.rows} rows although its footer says {file.metadata.num_rows}.", file=path
+                    f"{path} holds {one.rows} rows although its footer says {file.metadata.num_rows}.",
+                    file=path,
                 )
         total += one
     return total
@@ -100,6 +101,8 @@ def _lossless_batches(io: FileIO, path: str, file: pq.ParquetFile) -> Iterator[p
     if not columns:
         yield from batches
         return
-    for batch, nanos in zip(batches, both_units(io, path, columns, batch_rows), strict=True):
+    for batch, nanos in zip(
+        batches, read_as_nanoseconds(io, path, columns=columns, batch_rows=batch_rows), strict=True
+    ):
         names = [str(i) for i in range(batch.num_columns + nanos.num_columns)]
         yield pa.RecordBatch.from_arrays([*batch.columns, *nanos.columns], names=names)

@@ -27,9 +27,9 @@ def second_listing(session: RunSession, partition: str) -> PartitionListing:
 def commit_partition(
     session: RunSession,
     listing: PartitionListing,
+    *,
     written: list[UnitSpec],
     results: dict[int, UnitResult],
-    *,
     number: int,
     options: MergeOptions,
 ) -> float:
@@ -50,7 +50,7 @@ def commit_partition(
         summaries=_summaries(session, listing),
         keep_until=time.time() + options.keep_days * _DAY_SECONDS,
     )
-    return commit_swap(session.io, session.layout, intent, now_seconds=time.time())
+    return commit_swap(session.journal, intent, now_seconds=time.time())
 
 
 def check_backup_root(session: RunSession, backup_root: str | None) -> None:
@@ -59,7 +59,9 @@ def check_backup_root(session: RunSession, backup_root: str | None) -> None:
         return
     io, root = session.io, session.layout.root
     if io.store_id(backup_root) != io.store_id(root):
-        raise RefusedError(f"--backup {backup_root} is on another file system than {root}; originals are moved, not copied.")
+        raise RefusedError(
+            f"--backup {backup_root} is on another file system than {root}; originals are moved, not copied."
+        )
     if f"{backup_root}/".startswith(f"{root}/"):
         raise RefusedError(f"--backup {backup_root} lies inside the table, where readers would find the originals.")
 

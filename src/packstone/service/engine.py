@@ -48,9 +48,9 @@ class InlineEngine:
         for task in tasks:
             attempt = f"a0_{uuid.uuid4().hex[:8]}"
             write_task(self._io, staging, task)
-            run_task(self._io, staging, task.number, attempt)
+            run_task(self._io, staging, number=task.number, attempt=attempt)
             on_progress(*count_done_bytes(self._io, staging))
-            yield read_result(self._io, staging, task.number, attempt)
+            yield read_result(self._io, staging, number=task.number, attempt=attempt)
 
     def close(self) -> None:
         """Nothing is held."""

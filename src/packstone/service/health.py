@@ -16,12 +16,15 @@ from packstone.tables.hive.plan_partition import small_files_options
 if TYPE_CHECKING:
     from packstone.model.merge_options import MergeOptions
     from packstone.storage.fileio import FileIO
-    from packstone.tables.hive.layout import TableLayout
+    from packstone.tables.hive.journal import Journal
     from packstone.tables.hive.listing import PartitionListing
 
 SAMPLED_FILES = 1_000  # files looked into; a larger table is sampled, and the report says so
 WORST_PARTITIONS = 20
-_HISTOGRAM_EDGES = tuple((name, edge << 20) for name, edge in (("< 1 MB", 1), ("1-8 MB", 8), ("8-32 MB", 32), ("32-120 MB", 120), ("120-512 MB", 512)))
+_HISTOGRAM_EDGES = tuple(
+    (name, edge << 20)
+    for name, edge in (("< 1 MB", 1), ("1-8 MB", 8), ("8-32 MB", 32), ("32-120 MB", 120), ("120-512 MB", 512))
+)
 _LAST_BUCKET = "> 512 MB"
 _MANY_FORMATS = 2
 
@@ -88,18 +91,24 @@ class Health:
             "files_looked_into": self.sampled_files,
             "hazards": self.hazards,
             "worst_partitions": [
-                {"partition": p.partition, "files": p.files, "small_files": p.small_files, "bytes": p.bytes, "score": p.score}
+                {
+                    "partition": p.partition,
+                    "files": p.files,
+                    "small_files": p.small_files,
+                    "bytes": p.bytes,
+                    "score": p.score,
+                }
                 for p in self.worst
             ],
         }
 
 
-def observe_health(io: FileIO, layout: TableLayout, partition: str, options: MergeOptions) -> Health:
+def observe_health(journal: Journal, partition: str, options: MergeOptions) -> Health:
     """Walk the target once; look into the first small files for formats and hazards."""
-    health = Health(table=layout.directory(partition))
-    for listing in list_partitions(io, layout.root, partition, now_seconds=time.time()):
+    health = Health(table=journal.layout.directory(partition))
+    for listing in list_partitions(journal.io, journal.layout.root, partition, now_seconds=time.time()):
         _add_partition(health, listing, options)
-        _add_hazards(io, health, listing, options)
+        _add_hazards(journal.io, health, listing, options=options)
     health.worst = heapq.nsmallest(WORST_PARTITIONS, health.worst, key=lambda p: (p.score, -p.files))
     return health
 
@@ -130,14 +139,14 @@ def _add_partition(health: Health, listing: PartitionListing, options: MergeOpti
             health.worst = heapq.nsmallest(WORST_PARTITIONS, health.worst, key=lambda p: (p.score, -p.files))
 
 
-def _add_hazards(io: FileIO, health: Health, listing: PartitionListing, options: MergeOptions) -> None:
+def _add_hazards(io: FileIO, health: Health, listing: PartitionListing, *, options: MergeOptions) -> None:
     where = listing.partition or "."
     if listing.refused:
-        _warn(health, "not-a-plain-directory", where, listing.refused)
+        _warn(health, "not-a-plain-directory", where=where, evidence=listing.refused)
     if listing.writing:
-        _warn(health, "being-written", where, listing.writing)
+        _warn(health, "being-written", where=where, evidence=listing.writing)
     if links := [name for name in listing.ignored if name.endswith("(symbolic link)")]:
-        _warn(health, "symbolic-link", where, f"{len(links)} symbolic links are left alone")
+        _warn(health, "symbolic-link", where=where, evidence=f"{len(links)} symbolic links are left alone")
     picking = small_files_options(options)
     small = [file for file in listing.files if is_small(file.size_bytes, picking)]
     facts = [
@@ -148,23 +157,29 @@ def _add_hazards(io: FileIO, health: Health, listing: PartitionListing, options:
     health.formats.update(fact.file_format.value for fact in facts)
     for fact in facts:
         if fact.verdict is Verdict.UNREADABLE:
-            _warn(health, "unreadable", f"{where}/{fact.name}", fact.why)
+            _warn(health, "unreadable", where=f"{where}/{fact.name}", evidence=fact.why)
     groups = {fact.group for fact in facts if fact.verdict is Verdict.MERGEABLE}
     if len(groups) >= _MANY_FORMATS:
-        _warn(health, "mixed-files", where, f"{len(groups)} groups of files that differ in format, schema, codec or owner")
+        _warn(
+            health,
+            "mixed-files",
+            where=where,
+            evidence=f"{len(groups)} groups of files that differ in format, schema, codec or owner",
+        )
     if empty := sum(1 for fact in facts if fact.file_format is FileFormat.EMPTY):
-        _warn(health, "empty-file", where, f"{empty} files of 0 bytes")
+        _warn(health, "empty-file", where=where, evidence=f"{empty} files of 0 bytes")
     texts = [fact.first_line for fact in facts if fact.file_format is FileFormat.TEXT and fact.first_line]
     if len(texts) >= _MANY_FORMATS and len(set(texts)) == 1:
         _warn(
             health,
             "header-line",
-            where,
-            f"all {len(texts)} text files begin with the line {texts[0][:60]!r}; if it is a header, give --header 1",
+            where=where,
+            evidence=f"all {len(texts)} text files begin with the line {texts[0][:60]!r}; "
+            "if it is a header, give --header 1",
         )
 
 
-def _warn(health: Health, hazard: str, where: str, evidence: str) -> None:
+def _warn(health: Health, hazard: str, *, where: str, evidence: str) -> None:
     if len(health.hazards) < SAMPLED_FILES:
         health.hazards.append({"hazard": hazard, "where": where, "evidence": evidence})
 

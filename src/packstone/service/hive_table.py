@@ -12,7 +12,7 @@ from packstone.errors import InvalidInputError
 from packstone.model.filters import Budget, Filters
 from packstone.model.merge_options import MergeOptions
 from packstone.model.outcome import Cost, Outcome, Status, UnitOutcome, status_of
-from packstone.model.skipped import Skipped, SkipKind
+from packstone.model.skipped import SkipKind, Skipped
 from packstone.service import maintenance
 from packstone.service.commit import check_backup_root
 from packstone.service.engine import Engine, InlineEngine, LazyEngine
@@ -24,7 +24,8 @@ from packstone.service.run_session import RunSession
 from packstone.storage.fileio import Kind
 from packstone.storage.local import LocalFileIO
 from packstone.strategy.small_files import REASON
-from packstone.tables.hive.layout import TableLayout, find_layout
+from packstone.tables.hive.journal import Journal
+from packstone.tables.hive.layout import find_layout
 from packstone.tables.hive.recover import recover_table
 from packstone.tables.probe import check_mergeable
 
@@ -65,13 +66,18 @@ class HiveTable:
         _check_folder(self._io, path)
         check_mergeable(self._io, path)
         self.layout, self.partition = find_layout(self._io, path)
+        self.journal = Journal(io=self._io, layout=self.layout)
 
     def health(self, options: MergeOptions | None = None) -> Health:
         """Describe the files: how many, how small, what stands in the way of merging them."""
-        return observe_health(self._io, self.layout, self.partition, options or MergeOptions())
+        return observe_health(self.journal, self.partition, options or MergeOptions())
 
     def plan(
-        self, options: MergeOptions | None = None, *, filters: Filters | None = None, strategy: str = "small-files"
+        self,
+        options: MergeOptions | None = None,
+        *,
+        filters: Filters | None = None,
+        strategy: str = "small-files",
     ) -> Plan:
         """Say what ``compact`` would do and why; writes nothing to the table."""
         _check_strategy(strategy)
@@ -80,7 +86,7 @@ class HiveTable:
         scratch = tempfile.mkdtemp(prefix="packstone-plan-")
         engine = LazyEngine(self._engine)
         try:
-            planner = self._planner(options, filters, engine, scratch)
+            planner = self._planner(options, filters, engine=engine, staging=scratch)
             outcome = _planned(self.path, planner, self.partition, verified=options.verify, began=began)
         finally:
             engine.close()
@@ -107,13 +113,11 @@ class HiveTable:
         began = time.perf_counter()
         engine = LazyEngine(self._engine)
         try:
-            with RunSession(self._io, self.layout, command=command, take_over=take_over) as session:
+            with RunSession(self.journal, command=command, take_over=take_over) as session:
                 check_backup_root(session, options.backup_root)
-                recovered = recover_table(
-                    self._io, self.layout, me=session.me, now_seconds=time.time(), take_over=take_over
-                )
+                recovered = recover_table(self.journal, me=session.me, now_seconds=time.time(), take_over=take_over)
                 staging = session.layout.staging(session.run)
-                planner = self._planner(options, filters, engine, staging)
+                planner = self._planner(options, filters, engine=engine, staging=staging)
                 run = MergeRun(
                     session=session,
                     planner=planner,
@@ -121,7 +125,7 @@ class HiveTable:
                     options=options,
                     budget=budget,
                     may_go_on=_may_go_on(filters, budget),
-                    on_progress=self._progress.update,
+                    progress=self._progress,
                 )
                 run.run(planner.plan(self.partition))
         finally:
@@ -131,28 +135,27 @@ class HiveTable:
 
     def recover(self, *, take_over: bool = False) -> RecoverReport:
         """Finish or undo what dead runs left."""
-        return maintenance.recover(self._io, self.layout, take_over=take_over)
+        return maintenance.recover(self.journal, take_over=take_over)
 
     def restore(self, run: str, *, take_over: bool = False) -> RestoreReport:
         """Undo exactly one run."""
-        return maintenance.restore(self._io, self.layout, run, take_over=take_over)
+        return maintenance.restore(self.journal, run, take_over=take_over)
 
     def clean(self, *, dry_run: bool = False) -> CleanReport:
         """Remove originals whose time is over."""
-        return maintenance.clean(self._io, self.layout, dry_run=dry_run)
+        return maintenance.clean(self.journal, dry_run=dry_run)
 
     def verify(self, run: str) -> VerifyReport:
         """Prove one run again, from the files that still exist."""
         engine = LazyEngine(self._engine)
         try:
-            return maintenance.verify(self._io, self.layout, run, engine=engine)
+            return maintenance.verify(self.journal, run, engine=engine)
         finally:
             engine.close()
 
-    def _planner(self, options: MergeOptions, filters: Filters, engine: Engine, staging: str) -> Planner:
+    def _planner(self, options: MergeOptions, filters: Filters, *, engine: Engine, staging: str) -> Planner:
         return Planner(
-            io=self._io,
-            layout=self.layout,
+            journal=self.journal,
             options=options,
             filters=filters,
             engine=engine,
@@ -213,7 +216,7 @@ def _planned(path: str, planner: Planner, partition: str, *, verified: str, bega
         bytes_before=planner.totals.bytes,
         bytes_after=planner.totals.bytes,
         verified=verified,
-        cost=_cost(bytes_in, bytes_in, files_in, count),
+        cost=_cost(bytes_in, bytes_in, files_in=files_in, files_out=count),
         seconds=time.perf_counter() - began,
         units=tuple(units),
         skipped=tuple(skipped),
@@ -254,7 +257,12 @@ def _done(
         seconds=time.perf_counter() - began,
         verify_seconds=sum(unit.read_seconds_before + unit.read_seconds_after for unit in units),
         swap_ms=run.swap_ms,
-        cost=_cost(sum(u.bytes_before for u in units), sum(u.bytes_after for u in units), files_in, len(units)),
+        cost=_cost(
+            sum(u.bytes_before for u in units),
+            sum(u.bytes_after for u in units),
+            files_in=files_in,
+            files_out=len(units),
+        ),
         units=units,
         skipped=tuple(run.skipped),
         recovered=tuple(str(one) for one in recovered),
@@ -273,12 +281,12 @@ def _empty_outcome(path: str, status: Status, skipped: tuple[Skipped, ...], *, v
         bytes_before=0,
         bytes_after=0,
         verified=verified,
-        cost=_cost(0, 0, 0, 0),
+        cost=_cost(0, 0, files_in=0, files_out=0),
         skipped=skipped,
     )
 
 
-def _cost(read_bytes: int, write_bytes: int, files_in: int, files_out: int) -> Cost:
+def _cost(read_bytes: int, write_bytes: int, *, files_in: int, files_out: int) -> Cost:
     return Cost(
         read_bytes=read_bytes,
         write_bytes=write_bytes,

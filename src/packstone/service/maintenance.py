@@ -13,7 +13,6 @@ from packstone.service.interrupts import finish_first
 from packstone.service.run_session import RunSession
 from packstone.tables.hive.clean import clean_swap, plan_clean
 from packstone.tables.hive.fingerprint_files import FilesToProve
-from packstone.tables.hive.journal import has_mark, list_runs, read_intents
 from packstone.tables.hive.recover import recover_table
 from packstone.tables.hive.restore import plan_restore, restore_swap
 from packstone.tables.hive.tasks import Task, TaskKind
@@ -22,9 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from packstone.service.engine import Engine
-    from packstone.storage.fileio import FileIO
-    from packstone.tables.hive.journal import OutputFile, SwapIntent
-    from packstone.tables.hive.layout import TableLayout
+    from packstone.tables.hive.journal import Journal, OutputFile, SwapIntent
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,31 +121,31 @@ class VerifyReport:
         }
 
 
-def recover(io: FileIO, layout: TableLayout, *, take_over: bool) -> RecoverReport:
+def recover(journal: Journal, *, take_over: bool) -> RecoverReport:
     """Mend what dead runs left; nothing to mend is a fine answer."""
-    if not list_runs(io, layout):
-        return RecoverReport(table=layout.root, actions=(), left=())
-    with RunSession(io, layout, command="recover", take_over=take_over) as session, finish_first():
-        found = recover_table(io, layout, me=session.me, now_seconds=time.time(), take_over=take_over)
+    if not journal.list_runs():
+        return RecoverReport(table=journal.layout.root, actions=(), left=())
+    with RunSession(journal, command="recover", take_over=take_over) as session, finish_first():
+        found = recover_table(journal, me=session.me, now_seconds=time.time(), take_over=take_over)
     left = tuple(str(one) for one in found if one.action.startswith("left alone"))
     actions = tuple(str(one) for one in found if not one.action.startswith("left alone"))
-    return RecoverReport(table=layout.root, actions=actions, left=left)
+    return RecoverReport(table=journal.layout.root, actions=actions, left=left)
 
 
-def restore(io: FileIO, layout: TableLayout, run: str, *, take_over: bool) -> RestoreReport:
+def restore(journal: Journal, run: str, *, take_over: bool) -> RestoreReport:
     """Undo one run: all of its partitions, or none if one of them cannot be."""
-    if run not in list_runs(io, layout):
-        raise InvalidInputError(f"There is no run {run} of {layout.root}; `packstone history` lists the runs.")
-    with RunSession(io, layout, command="restore", take_over=take_over) as session:
-        recover_table(io, layout, me=session.me, now_seconds=time.time(), take_over=take_over)
-        swaps = plan_restore(io, layout, run)
+    if run not in journal.list_runs():
+        raise InvalidInputError(f"There is no run {run} of {journal.layout.root}; `packstone history` lists the runs.")
+    with RunSession(journal, command="restore", take_over=take_over) as session:
+        recover_table(journal, me=session.me, now_seconds=time.time(), take_over=take_over)
+        swaps = plan_restore(journal, run)
         for partition in sorted({intent.partition for intent in swaps}):
             session.claim(partition)
-        for intent in plan_restore(io, layout, run):
+        for intent in plan_restore(journal, run):
             with finish_first():
-                restore_swap(io, layout, intent, now_seconds=time.time())
+                restore_swap(journal, intent, now_seconds=time.time())
     return RestoreReport(
-        table=layout.root,
+        table=journal.layout.root,
         run=run,
         partitions=tuple(sorted({intent.partition for intent in swaps})),
         files_restored=sum(len(intent.inputs) for intent in swaps),
@@ -157,32 +154,32 @@ def restore(io: FileIO, layout: TableLayout, run: str, *, take_over: bool) -> Re
     )
 
 
-def clean(io: FileIO, layout: TableLayout, *, dry_run: bool) -> CleanReport:
+def clean(journal: Journal, *, dry_run: bool) -> CleanReport:
     """Remove originals whose time is over, by recorded names."""
     now = time.time()
-    if dry_run or not list_runs(io, layout):
-        return _clean_report(io, layout, list(plan_clean(io, layout, now_seconds=now)), dry_run=dry_run, now=now)
-    with RunSession(io, layout, command="clean") as session:
-        recover_table(io, layout, me=session.me, now_seconds=now)
+    if dry_run or not journal.list_runs():
+        return _clean_report(journal, list(plan_clean(journal, now_seconds=now)), dry_run=dry_run, now=now)
+    with RunSession(journal, command="clean") as session:
+        recover_table(journal, me=session.me, now_seconds=now)
         planned = []
-        for cleaning in plan_clean(io, layout, now_seconds=now):
+        for cleaning in plan_clean(journal, now_seconds=now):
             session.claim(cleaning.intent.partition)
-            clean_swap(io, layout, cleaning, now_seconds=now)
+            clean_swap(journal, cleaning, now_seconds=now)
             session.release(cleaning.intent.partition)
             planned.append(cleaning)
-    return _clean_report(io, layout, planned, dry_run=False, now=now)
+    return _clean_report(journal, planned, dry_run=False, now=now)
 
 
-def _clean_report(io: FileIO, layout: TableLayout, planned: list[Any], *, dry_run: bool, now: float) -> CleanReport:
+def _clean_report(journal: Journal, planned: list[Any], *, dry_run: bool, now: float) -> CleanReport:
     runs = {cleaning.intent.run for cleaning in planned}
     kept = {
         intent.run
-        for run in list_runs(io, layout)
-        for intent in read_intents(io, layout, run)
-        if intent.keep_until > now and has_mark(io, layout, intent, "done") and not has_mark(io, layout, intent, "restored")
+        for run in journal.list_runs()
+        for intent in journal.read_intents(run)
+        if intent.keep_until > now and journal.has_mark(intent, "done") and not journal.has_mark(intent, "restored")
     }
     return CleanReport(
-        table=layout.root,
+        table=journal.layout.root,
         dry_run=dry_run,
         runs=tuple(sorted(runs)),
         files=sum(len(cleaning.paths) for cleaning in planned),
@@ -192,23 +189,23 @@ def _clean_report(io: FileIO, layout: TableLayout, planned: list[Any], *, dry_ru
     )
 
 
-def verify(io: FileIO, layout: TableLayout, run: str, *, engine: Engine) -> VerifyReport:
+def verify(journal: Journal, run: str, *, engine: Engine) -> VerifyReport:
     """Fingerprint the run's outputs again, and its originals while they are kept, and compare with the record."""
-    if run not in list_runs(io, layout):
-        raise InvalidInputError(f"There is no run {run} of {layout.root}; `packstone history` lists the runs.")
-    claims = list(_claims_to_prove(io, layout, run))
+    if run not in journal.list_runs():
+        raise InvalidInputError(f"There is no run {run} of {journal.layout.root}; `packstone history` lists the runs.")
+    claims = list(_claims_to_prove(journal, run))
     if not claims:
         raise InvalidInputError(f"Run {run} has no merged files left to prove: it was restored, or merged again.")
-    with RunSession(io, layout, command="verify") as session:
+    with RunSession(journal, command="verify") as session:
         staging = session.layout.staging(session.run)
-        io.make_dirs(staging)
+        journal.io.make_dirs(staging)
         tasks = [Task(kind=TaskKind.PROOFS, number=n, proofs=tuple(c[2])) for n, c in enumerate(claims)]
         results = engine.run(tasks, staging=staging, what=f"verify {run}", on_progress=lambda _units, _bytes: None)
         problems: list[str] = []
         for (intent, output, _), result in zip(claims, results, strict=True):
             problems.extend(_problems(intent, output, [(p.fingerprint, p.error) for p in result.proofs]))
     return VerifyReport(
-        table=layout.root,
+        table=journal.layout.root,
         run=run,
         proved=len(claims),
         originals_read=sum(1 for claim in claims if len(claim[2]) > 1),
@@ -217,20 +214,18 @@ def verify(io: FileIO, layout: TableLayout, run: str, *, engine: Engine) -> Veri
     )
 
 
-def _claims_to_prove(
-    io: FileIO, layout: TableLayout, run: str
-) -> Iterator[tuple[SwapIntent, OutputFile, list[FilesToProve]]]:
-    for intent in read_intents(io, layout, run):
-        if not has_mark(io, layout, intent, "done") or has_mark(io, layout, intent, "restored"):
+def _claims_to_prove(journal: Journal, run: str) -> Iterator[tuple[SwapIntent, OutputFile, list[FilesToProve]]]:
+    for intent in journal.read_intents(run):
+        if not journal.has_mark(intent, "done") or journal.has_mark(intent, "restored"):
             continue
         by_name = {file.name: file for file in intent.inputs}
         for output in intent.outputs:
             how, header = How(output.how), output.header_lines
-            if io.stat(intent.published(output)) is None:
+            if journal.io.stat(intent.published(output)) is None:
                 continue
             files = [FilesToProve(number=0, how=how, header_lines=header, paths=(intent.published(output),))]
             kept = tuple(intent.kept(by_name[name]) for name in output.inputs)
-            if all(io.stat(path) is not None for path in kept):
+            if all(journal.io.stat(path) is not None for path in kept):
                 files.append(FilesToProve(number=1, how=how, header_lines=header, paths=kept))
             yield intent, output, files
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from packstone.errors import ConflictError, PackstoneError, VerificationError
 from packstone.model.outcome import UnitOutcome
 from packstone.model.sizes import format_bytes
-from packstone.model.skipped import Skipped, SkipKind
+from packstone.model.skipped import SkipKind, Skipped
 from packstone.model.unit import UnitResult, UnitSpec, UnitStatus
 from packstone.service.commit import commit_partition, second_listing
 from packstone.service.interrupts import finish_first
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from packstone.model.merge_options import MergeOptions
     from packstone.service.engine import Engine
     from packstone.service.planner import Planner
+    from packstone.service.progress import Progress
     from packstone.service.run_session import RunSession
     from packstone.tables.hive.plan_partition import PartitionPlan, PlannedUnit
 
@@ -64,7 +65,7 @@ class MergeRun:
     options: MergeOptions
     budget: Budget
     may_go_on: Callable[[], str | None]
-    on_progress: Callable[[int, int, int, int], None]
+    progress: Progress
     units: list[UnitOutcome] = field(default_factory=list)
     skipped: list[Skipped] = field(default_factory=list)
     swap_ms: float = 0.0
@@ -179,7 +180,12 @@ class MergeRun:
 
         def report(units: int, size_bytes: int) -> None:
             done_units, done_bytes = self._done_units + units, self._done_bytes + size_bytes
-            self.on_progress(done_units, self._done_units + len(specs), done_bytes, self._done_bytes + total_bytes)
+            self.progress.update(
+                done_units=done_units,
+                units=self._done_units + len(specs),
+                done_bytes=done_bytes,
+                total_bytes=self._done_bytes + total_bytes,
+            )
 
         report(0, 0)
         what = f"merge {sum(len(s.inputs) for s in specs)} files of {self.session.layout.root}"
@@ -201,7 +207,12 @@ class MergeRun:
             try:
                 with finish_first():
                     swapped = commit_partition(
-                        self.session, work.plan.listing, written, work.results, number=work.number, options=self.options
+                        self.session,
+                        work.plan.listing,
+                        written=written,
+                        results=work.results,
+                        number=work.number,
+                        options=self.options,
                     )
             except ConflictError as conflict:
                 self.skipped.append(Skipped(what=what, why=conflict.message, kind=SkipKind.CONFLICT))
@@ -287,7 +298,7 @@ def now_utc() -> datetime:
 
 
 def deadline(seconds: float | None) -> Callable[[], bool]:
-    """Make a question: is the time over?"""
+    """Make the question whether the time is over."""
     if seconds is None:
         return lambda: False
     until = time.monotonic() + seconds

@@ -18,7 +18,10 @@ if TYPE_CHECKING:
 
 
 def open_table(
-    target: str, *, spark: Any = None, progress: Progress | None = None  # noqa: ANN401 - a session of either kind
+    target: str,
+    *,
+    spark: Any = None,  # noqa: ANN401 - a session of either kind
+    progress: Progress | None = None,
 ) -> HiveTable:
     """Open a table or partition; ``spark=None`` takes the active session, or starts a local one when needed."""
     location = parse_location(target)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
-from packstone.model.skipped import Skipped, SkipKind
+from packstone.model.skipped import SkipKind, Skipped
 from packstone.strategy.small_files import is_small
 from packstone.tables.hive.file_facts import FileFacts, read_file_facts
 from packstone.tables.hive.known_outputs import known_outputs
@@ -34,8 +34,7 @@ if TYPE_CHECKING:
     from packstone.model.filters import Filters
     from packstone.model.merge_options import MergeOptions
     from packstone.service.engine import Engine
-    from packstone.storage.fileio import FileIO
-    from packstone.tables.hive.layout import TableLayout
+    from packstone.tables.hive.journal import Journal
     from packstone.tables.hive.listing import PartitionListing
 
 INLINE_FACTS = 1_000
@@ -64,8 +63,7 @@ class _Observed:
 class Planner:
     """Plans partitions of one table; ``totals`` grows as the plans are drawn."""
 
-    io: FileIO
-    layout: TableLayout
+    journal: Journal
     options: MergeOptions
     filters: Filters
     engine: Engine
@@ -77,7 +75,7 @@ class Planner:
     def plan(self, partition: str) -> Iterator[PartitionPlan]:
         """Yield the plan of every partition at or below the given one, also of those with nothing to do."""
         waiting: list[_Observed] = []
-        for listing in list_partitions(self.io, self.layout.root, partition, now_seconds=time.time()):
+        for listing in list_partitions(self.journal.io, self.journal.layout.root, partition, now_seconds=time.time()):
             self._count(listing)
             why_not = refuse_partition(listing) or self._filtered(listing)
             if why_not is not None:
@@ -103,10 +101,10 @@ class Planner:
         for one in batch:
             found = facts.get(one.listing.partition)
             if found is None:
-                found, one = {}, _Observed(one.listing, (), (*one.skipped, self._too_few(one)))
-                yield PartitionPlan(listing=one.listing, units=(), skipped=one.skipped)
+                too_few = (*one.skipped, self._too_few(one))
+                yield PartitionPlan(listing=one.listing, units=(), skipped=too_few)
                 continue
-            known = known_outputs(self.io, self.layout, one.listing)
+            known = known_outputs(self.journal, one.listing)
             plan = plan_partition(one.listing, one.selected, found, options=self.options, known_outputs=known)
             yield PartitionPlan(listing=plan.listing, units=plan.units, skipped=(*one.skipped, *plan.skipped))
 
@@ -115,13 +113,15 @@ class Planner:
         if sum(len(one.selected) for one in batch) <= INLINE_FACTS:
             return {
                 one.listing.partition: {
-                    file.name: read_file_facts(self.io, one.listing.directory, file, codec=codec)
+                    file.name: read_file_facts(self.journal.io, one.listing.directory, file, codec=codec)
                     for file in one.selected
                 }
                 for one in batch
             }
         pieces = [
-            (one, one.selected[at : at + _FACTS_A_TASK]) for one in batch for at in range(0, len(one.selected), _FACTS_A_TASK)
+            (one, one.selected[at : at + _FACTS_A_TASK])
+            for one in batch
+            for at in range(0, len(one.selected), _FACTS_A_TASK)
         ]
         found: dict[str, dict[str, FileFacts]] = {one.listing.partition: {} for one in batch}
         for (one, _), result in zip(pieces, self._run_facts(pieces), strict=True):
@@ -131,7 +131,7 @@ class Planner:
     def _run_facts(self, pieces: list[tuple[_Observed, tuple[FileEntry, ...]]]) -> Iterator[tuple[FileFacts, ...]]:
         self._facts_jobs += 1
         staging = f"{self.facts_staging}/facts-{self._facts_jobs:04d}"
-        self.io.make_dirs(staging)
+        self.journal.io.make_dirs(staging)
         tasks = [
             Task(
                 kind=TaskKind.FACTS,
@@ -145,7 +145,7 @@ class Planner:
             tasks, staging=staging, what=f"look into {files} files", on_progress=lambda _units, _bytes: None
         ):
             yield result.facts
-        self.io.remove_tree(staging)
+        self.journal.io.remove_tree(staging)
 
     def _count(self, listing: PartitionListing) -> None:
         picking = small_files_options(self.options)
@@ -175,7 +175,9 @@ class Planner:
     def _too_few(self, one: _Observed) -> Skipped:
         what = one.listing.partition or one.listing.directory
         few = len(one.selected)
-        return Skipped(what=what, why=f"{few} small files, fewer than {self.options.min_files}", kind=SkipKind.NOT_NEEDED)
+        return Skipped(
+            what=what, why=f"{few} small files, fewer than {self.options.min_files}", kind=SkipKind.NOT_NEEDED
+        )
 
 
 def _matches_path(partition: str, glob: str) -> bool:

@@ -8,7 +8,7 @@ from typing import Protocol
 class Progress(Protocol):
     """Receives what is done of what is to do."""
 
-    def update(self, done_units: int, units: int, done_bytes: int, total_bytes: int) -> None:
+    def update(self, *, done_units: int, units: int, done_bytes: int, total_bytes: int) -> None:
         """Take the present state; called often, from another thread too."""
         ...
 
@@ -20,7 +20,7 @@ class Progress(Protocol):
 class NoProgress:
     """Tells nobody."""
 
-    def update(self, done_units: int, units: int, done_bytes: int, total_bytes: int) -> None:
+    def update(self, *, done_units: int, units: int, done_bytes: int, total_bytes: int) -> None:
         """Tell nobody."""
 
     def close(self) -> None:

@@ -6,7 +6,7 @@ import threading
 import time
 import uuid
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 from packstone.errors import UnavailableError
 from packstone.model.codec import dump_record
@@ -16,8 +16,7 @@ from packstone.tables.hive.journal import RunInfo
 from packstone.tables.hive.recover import end_run
 
 if TYPE_CHECKING:
-    from packstone.storage.fileio import FileIO
-    from packstone.tables.hive.layout import TableLayout
+    from packstone.tables.hive.journal import Journal
 
 
 def new_run_id() -> str:
@@ -28,8 +27,9 @@ def new_run_id() -> str:
 class RunSession:
     """A run from its first record to its last; use it as a context manager."""
 
-    def __init__(self, io: FileIO, layout: TableLayout, *, command: str, take_over: bool = False) -> None:
-        self.io, self.layout, self.take_over = io, layout, take_over
+    def __init__(self, journal: Journal, *, command: str, take_over: bool = False) -> None:
+        self.journal, self.io, self.layout = journal, journal.io, journal.layout
+        self.take_over = take_over
         self.run = new_run_id()
         self.started_at = datetime.now(UTC)
         self._command = command
@@ -43,7 +43,7 @@ class RunSession:
         """How this run signs its owner files."""
         return Owner(run=self.run, process=ProcessIdentity.mine(), heartbeat_path=self.layout.heartbeat(self.run))
 
-    def __enter__(self) -> RunSession:
+    def __enter__(self) -> Self:
         try:
             self.io.make_dirs(self.layout.run(self.run))
         except OSError as error:
@@ -65,7 +65,7 @@ class RunSession:
         for partition in list(self._claims):
             self.release(partition)
         if not self.keep_staging:
-            end_run(self.io, self.layout, self.run)
+            end_run(self.journal, self.run)
         for folder in (f"{self.layout.state}/staging", self.layout.runs, f"{self.layout.state}/owners"):
             self.io.remove_empty_dir(folder)
         self.io.remove_empty_dir(self.layout.state)
@@ -91,7 +91,7 @@ class RunSession:
         """Give a partition back."""
         number = self._claims.pop(partition, None)
         if number is not None:
-            ownership.release(self.io, self.layout.owners(partition), number, self.me)
+            ownership.release(self.io, self.layout.owners(partition), number=number, owner=self.me)
 
     def _beat(self) -> None:
         path = self.layout.heartbeat(self.run)

@@ -43,7 +43,7 @@ class SparkEngine:
         except Exception as error:
             raise UnavailableError(f"The Spark job failed: {_reason(error)}") from error
         for task in tasks:
-            yield read_result(self._io, staging, task.number, attempts[task.number])
+            yield read_result(self._io, staging, number=task.number, attempt=attempts[task.number])
 
     def close(self) -> None:
         """Stop the session if it is ours."""
@@ -71,7 +71,7 @@ def _task_function(staging: str) -> Callable[[Iterator[Any]], Iterator[Any]]:
         for batch in batches:
             for number in batch.column(0).to_pylist():
                 attempt = _attempt_name()
-                run_task(LocalFileIO(), staging, number, attempt)
+                run_task(LocalFileIO(), staging, number=number, attempt=attempt)
                 yield pa.RecordBatch.from_pydict({"task": [number], "attempt": [attempt]})
 
     return run_tasks

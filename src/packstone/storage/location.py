@@ -54,7 +54,9 @@ def join_location(filesystem: str, partition: str) -> Location:
 def _path_of_file_uri(text: str) -> str:
     parts = urlsplit(text)
     if parts.netloc not in ("", "localhost"):
-        raise InvalidInputError(f"{text} names the host {parts.netloc}; a file: URI has three slashes, as in file:///data.")
+        raise InvalidInputError(
+            f"{text} names the host {parts.netloc}; a file: URI has three slashes, as in file:///data."
+        )
     # Hadoop's Path does not decode percent signs and Hive's own names are full of them (dt=a%3Ab), so a
     # URI is decoded only where the undecoded path does not exist.
     raw = text[len("file:") :].removeprefix("//" + parts.netloc)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import posixpath
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from packstone.model.files import Permissions
 from packstone.storage.fileio import Capabilities, Entry, Kind
@@ -39,9 +39,7 @@ class MemoryFileIO:
         name = posixpath.basename(path)
         if path in self._files:
             data, mtime_ns, permissions = self._files[path]
-            return Entry(
-                name=name, kind=Kind.FILE, size_bytes=len(data), mtime_ns=mtime_ns, permissions=permissions
-            )
+            return Entry(name=name, kind=Kind.FILE, size_bytes=len(data), mtime_ns=mtime_ns, permissions=permissions)
         if path in self._dirs:
             return Entry(name=name, kind=Kind.DIRECTORY, size_bytes=0, mtime_ns=0, permissions=_ROOT_OWNED)
         return None
@@ -164,7 +162,7 @@ class _MemoryOutput:
     def seekable(self) -> bool:
         return False
 
-    def __enter__(self) -> _MemoryOutput:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:

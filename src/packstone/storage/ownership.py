@@ -39,7 +39,12 @@ class ProcessIdentity:
     @classmethod
     def mine(cls) -> ProcessIdentity:
         """Describe this process."""
-        return cls(host=socket.gethostname(), boot_id=_boot_id(), pid=os.getpid(), started_ticks=_started_ticks(os.getpid()))
+        return cls(
+            host=socket.gethostname(),
+            boot_id=_boot_id(),
+            pid=os.getpid(),
+            started_ticks=_started_ticks(os.getpid()),
+        )
 
     def is_on_this_host(self) -> bool:
         """Whether its pid can be looked up here: the same kernel, and the same view of processes."""
@@ -79,7 +84,9 @@ def is_dead(io: FileIO, owner: Owner, *, now_seconds: float) -> bool:
 def read_owner(io: FileIO, folder: str) -> tuple[int, Owner | None]:
     """Find the present owner and its number; (0, None) if nobody ever claimed."""
     try:
-        numbers = sorted(int(e.name[:-5]) for e in io.list_dir(folder) if e.name.endswith(".json") and e.name[:-5].isdigit())
+        numbers = sorted(
+            int(e.name[:-5]) for e in io.list_dir(folder) if e.name.endswith(".json") and e.name[:-5].isdigit()
+        )
     except FileNotFoundError:
         return 0, None
     for number in reversed(numbers):
@@ -95,7 +102,12 @@ def claim(io: FileIO, folder: str, owner: Owner, *, what: str, now_seconds: floa
     """Become the owner and return the number of the claim; ConflictError if somebody alive is."""
     io.make_dirs(folder)
     number, present = read_owner(io, folder)
-    if present is not None and present.run != owner.run and not take_over and not is_dead(io, present, now_seconds=now_seconds):
+    if (
+        present is not None
+        and present.run != owner.run
+        and not take_over
+        and not is_dead(io, present, now_seconds=now_seconds)
+    ):
         raise ConflictError(
             f"{what} is being worked on by run {present.run} ({present.process}); wait for it, or give --take-over "
             "if you are sure that it is dead.",
@@ -118,7 +130,7 @@ def check_owned(io: FileIO, folder: str, number: int, *, what: str) -> None:
         raise ConflictError(f"{what} was taken over by another run; nothing more is changed there.")
 
 
-def release(io: FileIO, folder: str, number: int, owner: Owner) -> None:
+def release(io: FileIO, folder: str, *, number: int, owner: Owner) -> None:
     """Give the partition back; the number stays taken, so that a slow rival cannot reuse it."""
     released = Owner(run=owner.run, process=owner.process, heartbeat_path=owner.heartbeat_path, released=True)
     io.replace(_path(folder, number), dump_record(released))

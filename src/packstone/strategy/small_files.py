@@ -82,7 +82,9 @@ def _pick_in_group(members: list[tuple[int, Candidate]], options: SmallFilesOpti
     if len(members) == 1:
         return [Skip(why="1 small file agrees with no other in format, schema, codec and owner")]
     total_bytes = sum(file.size_bytes for _, file in members)
-    bins = split_adjacent([file.size_bytes for _, file in members], outputs=count_outputs(total_bytes, options.target_bytes))
+    bins = split_adjacent(
+        [file.size_bytes for _, file in members], outputs=count_outputs(total_bytes, options.target_bytes)
+    )
     files, outputs = len(members), len(bins)
     if (files - outputs) * 100 < files * MIN_DROP_PCT:
         return [Skip(why=f"{files} small files would become {outputs}: fewer than {MIN_DROP_PCT} % are saved")]

@@ -291,9 +291,7 @@ def comparisons(draw):
     column = draw(st.sampled_from(["s", "t", "n", "d"]))
     literals = st.one_of(literal_of(column), literal_of(column), literal_of(column), st.just("NULL"))
     negation = draw(st.sampled_from(["", "NOT "]))
-    form = draw(
-        st.sampled_from(["op", "op", "mirror", "in", "between", "null"] + ["like"] * (column in ("s", "t")))
-    )
+    form = draw(st.sampled_from(["op", "op", "mirror", "in", "between", "null"] + ["like"] * (column in ("s", "t"))))
     name = draw(st.sampled_from([column, column.upper()]))
     operator = draw(st.sampled_from(["=", "<>", "!=", "<", "<=", ">", ">="]))
     match form:
@@ -344,9 +342,7 @@ def database():
 def test_selects_what_duckdb_selects(database, sql, partitions):
     """Any condition over any partition values selects exactly the rows that DuckDB selects."""
     database.execute("DELETE FROM p")
-    database.executemany(
-        "INSERT INTO p VALUES (?, ?, ?, ?, ?)", [(i, *row) for i, row in enumerate(partitions)]
-    )
+    database.executemany("INSERT INTO p VALUES (?, ?, ?, ?, ?)", [(i, *row) for i, row in enumerate(partitions)])
     expected = {i for (i,) in database.execute(f"SELECT i FROM v WHERE {sql}").fetchall()}
     predicate = parse_predicate(sql, ("s", "t", "n", "d"))
     got = {i for i, row in enumerate(partitions) if predicate.matches(dict(zip("stnd", row, strict=True)))}

@@ -5,13 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from packstone.tables.hive.journal import Mark, SwapIntent, has_mark, list_runs, read_intents, write_mark
+from packstone.tables.hive.journal import Journal, Mark, SwapIntent
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from packstone.storage.fileio import FileIO
-    from packstone.tables.hive.layout import TableLayout
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,31 +23,31 @@ class Cleaning:
     changed: tuple[str, ...]
 
 
-def plan_clean(io: FileIO, layout: TableLayout, *, now_seconds: float, run: str | None = None) -> Iterator[Cleaning]:
+def plan_clean(journal: Journal, *, now_seconds: float, run: str | None = None) -> Iterator[Cleaning]:
     """Yield, swap by swap, what is kept beyond its time."""
-    for at in list_runs(io, layout):
+    for at in journal.list_runs():
         if run is not None and at != run:
             continue
-        for intent in read_intents(io, layout, at):
-            if now_seconds < intent.keep_until or not has_mark(io, layout, intent, "done"):
+        for intent in journal.read_intents(at):
+            if now_seconds < intent.keep_until or not journal.has_mark(intent, "done"):
                 continue
             # A restore that began must be finished from these very files.
-            if any(has_mark(io, layout, intent, mark) for mark in ("restoring", "restored", "cleaned")):
+            if journal.has_mark(intent, "restoring", "restored", "cleaned"):
                 continue
-            yield _look(io, intent)
+            yield _look(journal.io, intent)
 
 
-def clean_swap(io: FileIO, layout: TableLayout, cleaning: Cleaning, *, now_seconds: float) -> None:
+def clean_swap(journal: Journal, cleaning: Cleaning, *, now_seconds: float) -> None:
     """Remove the files of one swap; running it again after a crash removes the rest.
 
     The mark comes first: from then on ``restore`` refuses, so nobody starts to undo a run that is half gone.
     """
     intent = cleaning.intent
-    write_mark(io, layout, intent, "cleaning", Mark(at=now_seconds))
+    journal.write_mark(intent, "cleaning", Mark(at=now_seconds))
     for path in cleaning.paths:
-        io.remove(path)
-    io.remove_empty_dir(intent.backup_directory)
-    write_mark(io, layout, intent, "cleaned", Mark(at=now_seconds))
+        journal.io.remove(path)
+    journal.io.remove_empty_dir(intent.backup_directory)
+    journal.write_mark(intent, "cleaned", Mark(at=now_seconds))
 
 
 def _look(io: FileIO, intent: SwapIntent) -> Cleaning:

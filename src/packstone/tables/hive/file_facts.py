@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from packstone.errors import UnreadableFileError
 from packstone.model.unit import How
 from packstone.rewrite.parquet_footer import one_line, read_footer_facts
+from packstone.rewrite.parquet_writer import why_unfaithful
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from packstone.storage.fileio import FileIO
 
 _HEAD_BYTES = 64 << 10
+_REMEMBERED = 10_000
+_UNFAITHFUL: dict[tuple[str, str], str] = {}
 
 
 class FileFormat(StrEnum):
@@ -101,15 +104,17 @@ def read_file_facts(io: FileIO, directory: str, file: FileEntry, *, codec: str) 
     try:
         return _facts(io, f"{directory}/{file.name}", file, codec=codec)
     except UnreadableFileError as error:
-        return _not_merged(file, FileFormat.PARQUET, Verdict.UNREADABLE, error.message)
+        return _not_merged(file, FileFormat.PARQUET, verdict=Verdict.UNREADABLE, why=error.message)
     except OSError as error:
-        return _not_merged(file, FileFormat.UNKNOWN, Verdict.UNREADABLE, f"it cannot be read: {one_line(error)}")
+        return _not_merged(
+            file, FileFormat.UNKNOWN, verdict=Verdict.UNREADABLE, why=f"it cannot be read: {one_line(error)}"
+        )
 
 
 def _facts(io: FileIO, path: str, file: FileEntry, *, codec: str) -> FileFacts:
     if file.size_bytes == 0:
         why = "0 bytes: empty, or open for writing"
-        return _not_merged(file, FileFormat.EMPTY, Verdict.LEFT_ALONE, why)
+        return _not_merged(file, FileFormat.EMPTY, verdict=Verdict.LEFT_ALONE, why=why)
     with io.open_input(path) as source:
         head = source.read_at(min(_HEAD_BYTES, file.size_bytes), 0)
     ending = file.name.rpartition(".")[2].lower() if "." in file.name else ""
@@ -119,18 +124,36 @@ def _facts(io: FileIO, path: str, file: FileEntry, *, codec: str) -> FileFacts:
         found = FileFormat.TEXT
     if named is not None and found is not named:
         why = f"its name says {named} but its content is {found}"
-        return _not_merged(file, found, Verdict.UNREADABLE, why)
+        return _not_merged(file, found, verdict=Verdict.UNREADABLE, why=why)
     match found:
         case FileFormat.PARQUET:
             footer = read_footer_facts(io, path, codec=codec)
-            group = f"parquet schema={footer.columns} codec={footer.codec} {footer.agreement} .{ending} {file.permissions}"
+            unfaithful = _why_unfaithful(io, path, agreement=footer.agreement, codec=codec)
+            if unfaithful:
+                why = f"it cannot be written back identically: {unfaithful}"
+                return _not_merged(file, found, verdict=Verdict.LEFT_ALONE, why=why)
+            group = (
+                f"parquet schema={footer.columns} codec={footer.codec} {footer.agreement} .{ending} {file.permissions}"
+            )
             return _mergeable(file, found, group, rows=footer.rows, codec=footer.codec)
         case FileFormat.TEXT:
             return _text_facts(file, head, ending)
         case FileFormat.UNKNOWN:
-            return _not_merged(file, found, Verdict.LEFT_ALONE, "it is neither Parquet nor text")
+            return _not_merged(file, found, verdict=Verdict.LEFT_ALONE, why="it is neither Parquet nor text")
         case _:
-            return _not_merged(file, found, Verdict.LEFT_ALONE, f"{found} files are not merged by this version")
+            return _not_merged(
+                file, found, verdict=Verdict.LEFT_ALONE, why=f"{found} files are not merged by this version"
+            )
+
+
+def _why_unfaithful(io: FileIO, path: str, *, agreement: str, codec: str) -> str:
+    """Ask once for all files that agree; the answer depends on nothing else."""
+    key = (agreement, codec)
+    if key not in _UNFAITHFUL:
+        if len(_UNFAITHFUL) >= _REMEMBERED:
+            _UNFAITHFUL.clear()
+        _UNFAITHFUL[key] = why_unfaithful(io, path, codec=codec)
+    return _UNFAITHFUL[key]
 
 
 def sniff_format(head: bytes) -> FileFormat:
@@ -145,12 +168,19 @@ def _text_facts(file: FileEntry, head: bytes, ending: str) -> FileFacts:
     """Text is merged unless a file is one document rather than lines."""
     if head.startswith(b"\xef\xbb\xbf"):
         why = "it begins with a byte-order mark, which would land in the middle of a merged file"
-        return _not_merged(file, FileFormat.TEXT, Verdict.LEFT_ALONE, why)
+        return _not_merged(file, FileFormat.TEXT, verdict=Verdict.LEFT_ALONE, why=why)
     start = head.lstrip()[:5]
     if start.startswith((b"<?xml", b"<html", b"<!DOC")):
-        return _not_merged(file, FileFormat.TEXT, Verdict.LEFT_ALONE, "it is one XML or HTML document, not lines")
+        return _not_merged(
+            file, FileFormat.TEXT, verdict=Verdict.LEFT_ALONE, why="it is one XML or HTML document, not lines"
+        )
     if start.startswith((b"{", b"[")) and ending in ("json", "") and _is_many_line_json(head):
-        return _not_merged(file, FileFormat.TEXT, Verdict.LEFT_ALONE, "it is one JSON document over many lines, not JSON lines")
+        return _not_merged(
+            file,
+            FileFormat.TEXT,
+            verdict=Verdict.LEFT_ALONE,
+            why="it is one JSON document over many lines, not JSON lines",
+        )
     first_line = head.split(b"\n", 1)[0][:200].decode("utf-8", "replace")
     return _mergeable(file, FileFormat.TEXT, f"text .{ending} {file.permissions}", first_line=first_line)
 
@@ -180,5 +210,5 @@ def _mergeable(
     )
 
 
-def _not_merged(file: FileEntry, found: FileFormat, verdict: Verdict, why: str) -> FileFacts:
+def _not_merged(file: FileEntry, found: FileFormat, *, verdict: Verdict, why: str) -> FileFacts:
     return FileFacts(name=file.name, file_format=found, verdict=verdict, why=why)

@@ -93,75 +93,53 @@ class Mark:
     why: str = ""
 
 
-def write_intent(io: FileIO, layout: TableLayout, intent: SwapIntent) -> None:
-    """Write down what will be moved, before anything is."""
-    io.write_new(_path(layout, intent, "intent"), dump_record(intent))
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Journal:
+    """The journal of one table."""
 
+    io: FileIO
+    layout: TableLayout
 
-def write_mark(io: FileIO, layout: TableLayout, intent: SwapIntent, name: str, mark: Mark) -> None:
-    """Write down a fact; the same fact twice is fine."""
-    try:
-        io.write_new(_path(layout, intent, name), dump_record(mark))
-    except FileExistsError:
-        return
+    def write_intent(self, intent: SwapIntent) -> None:
+        """Write down what will be moved, before anything is."""
+        self.io.write_new(self._path(intent, "intent"), dump_record(intent))
 
+    def write_mark(self, intent: SwapIntent, name: str, mark: Mark) -> None:
+        """Write down a fact; the same fact twice is fine."""
+        try:
+            self.io.write_new(self._path(intent, name), dump_record(mark))
+        except FileExistsError:
+            return
 
-def has_mark(io: FileIO, layout: TableLayout, intent: SwapIntent, name: str) -> bool:
-    """Whether a fact was written."""
-    return io.stat(_path(layout, intent, name)) is not None
+    def has_mark(self, intent: SwapIntent, *names: str) -> bool:
+        """Whether one of these facts was written."""
+        return any(self.io.stat(self._path(intent, name)) is not None for name in names)
 
+    def list_runs(self) -> list[str]:
+        """Name the runs that left a folder, oldest first (a run's id begins with its time)."""
+        try:
+            return sorted(entry.name for entry in self.io.list_dir(self.layout.runs))
+        except FileNotFoundError:
+            return []
 
-def read_mark(io: FileIO, layout: TableLayout, intent: SwapIntent, name: str) -> Mark | None:
-    """Read a fact, or None."""
-    path = _path(layout, intent, name)
-    try:
-        return load_record(Mark, io.read_bytes(path), path=path)
-    except FileNotFoundError:
-        return None
+    def read_run_info(self, run: str) -> RunInfo | None:
+        """Read what a run is; None if it was killed before it could say."""
+        path = f"{self.layout.run(run)}/run.json"
+        try:
+            return load_record(RunInfo, self.io.read_bytes(path), path=path)
+        except FileNotFoundError:
+            return None
 
+    def read_intents(self, run: str) -> Iterator[SwapIntent]:
+        """Yield the swaps of a run, one at a time, in the order of their names."""
+        folder = self.layout.run(run)
+        try:
+            names = sorted(entry.name for entry in self.io.list_dir(folder) if entry.name.endswith(_INTENT))
+        except FileNotFoundError:
+            return
+        for name in names:
+            path = f"{folder}/{name}"
+            yield load_record(SwapIntent, self.io.read_bytes(path), path=path)
 
-def remove_mark(io: FileIO, layout: TableLayout, intent: SwapIntent, name: str) -> None:
-    """Take a fact back."""
-    io.remove(_path(layout, intent, name))
-
-
-def list_runs(io: FileIO, layout: TableLayout) -> list[str]:
-    """Name the runs that left a folder, oldest first (a run's id begins with its time)."""
-    try:
-        return sorted(entry.name for entry in io.list_dir(layout.runs))
-    except FileNotFoundError:
-        return []
-
-
-def read_run_info(io: FileIO, layout: TableLayout, run: str) -> RunInfo | None:
-    """Read what a run is; None if it was killed before it could say."""
-    path = f"{layout.run(run)}/run.json"
-    try:
-        return load_record(RunInfo, io.read_bytes(path), path=path)
-    except FileNotFoundError:
-        return None
-
-
-def read_intents(io: FileIO, layout: TableLayout, run: str) -> Iterator[SwapIntent]:
-    """Yield the swaps of a run, one at a time, in the order of their names."""
-    folder = layout.run(run)
-    try:
-        names = sorted(entry.name for entry in io.list_dir(folder) if entry.name.endswith(_INTENT))
-    except FileNotFoundError:
-        return
-    for name in names:
-        path = f"{folder}/{name}"
-        yield load_record(SwapIntent, io.read_bytes(path), path=path)
-
-
-def read_intent(io: FileIO, layout: TableLayout, run: str, key: str) -> SwapIntent | None:
-    """Read one swap, or None."""
-    path = f"{layout.run(run)}/{key}{_INTENT}"
-    try:
-        return load_record(SwapIntent, io.read_bytes(path), path=path)
-    except FileNotFoundError:
-        return None
-
-
-def _path(layout: TableLayout, intent: SwapIntent, name: str) -> str:
-    return f"{layout.run(intent.run)}/{intent.key}.{name}.json"
+    def _path(self, intent: SwapIntent, name: str) -> str:
+        return f"{self.layout.run(intent.run)}/{intent.key}.{name}.json"

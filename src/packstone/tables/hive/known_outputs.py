@@ -6,12 +6,9 @@ import posixpath
 import re
 from typing import TYPE_CHECKING
 
-from packstone.tables.hive.journal import has_mark, read_intents
-
 if TYPE_CHECKING:
     from packstone.model.files import FileEntry
-    from packstone.storage.fileio import FileIO
-    from packstone.tables.hive.layout import TableLayout
+    from packstone.tables.hive.journal import Journal
     from packstone.tables.hive.listing import PartitionListing
 
 # Digits at the end of a name are a task id to Hive, which removes "duplicates" of one task (HIVE-17403); ours end
@@ -26,7 +23,7 @@ def output_name(run: str, unit: int, inputs: tuple[FileEntry, ...]) -> str:
     return f"packstone-{run}-{unit:05d}m{ending}"
 
 
-def known_outputs(io: FileIO, layout: TableLayout, listing: PartitionListing) -> frozenset[str]:
+def known_outputs(journal: Journal, listing: PartitionListing) -> frozenset[str]:
     """Name the files of a partition that are outputs of recorded runs, unchanged since."""
     runs: dict[str, dict[str, tuple[int, int]]] = {}
     known: set[str] = set()
@@ -36,16 +33,16 @@ def known_outputs(io: FileIO, layout: TableLayout, listing: PartitionListing) ->
             continue
         run = match.group("run")
         if run not in runs:
-            runs[run] = _recorded(io, layout, run, listing.partition)
+            runs[run] = _recorded(journal, run, listing.partition)
         if runs[run].get(file.name) == (file.size_bytes, file.mtime_ns):
             known.add(file.name)
     return frozenset(known)
 
 
-def _recorded(io: FileIO, layout: TableLayout, run: str, partition: str) -> dict[str, tuple[int, int]]:
+def _recorded(journal: Journal, run: str, partition: str) -> dict[str, tuple[int, int]]:
     return {
         output.name: (output.size_bytes, output.mtime_ns)
-        for intent in read_intents(io, layout, run)
-        if intent.partition == partition and has_mark(io, layout, intent, "done")
+        for intent in journal.read_intents(run)
+        if intent.partition == partition and journal.has_mark(intent, "done")
         for output in intent.outputs
     }

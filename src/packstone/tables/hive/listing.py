@@ -24,7 +24,9 @@ if TYPE_CHECKING:
 # A writer's folder or file that changed within a day may still be written to; an older one is a left-over.
 FRESH_SECONDS = 24 * 3600
 SUMMARY_NAMES = ("_metadata", "_common_metadata")
-_WRITER_FOLDER = re.compile(r"^(_temporary|\.hive-staging.*|_impala_insert_staging|\.spark-staging.*|_tmp\..*|-ext-\d+)$")
+_WRITER_FOLDER = re.compile(
+    r"^(_temporary|\.hive-staging.*|_impala_insert_staging|\.spark-staging.*|_tmp\..*|-ext-\d+)$"
+)
 _WRITER_FILE = re.compile(r"(\.inprogress(\..*)?|\.pending(\..*)?|\.writing|\.tmp|\._COPYING_|\.filepart)$")
 _LOOK_INTO_WRITER_FOLDER = 1_000  # entries whose times are looked at; a live job changes the first ones too
 
@@ -57,7 +59,9 @@ def list_partitions(io: FileIO, root: str, partition: str, *, now_seconds: float
     if found is None:
         raise InvalidInputError(f"{directory} does not exist.", path=directory)
     if found.kind is not Kind.DIRECTORY:
-        raise InvalidInputError(f"{directory} is a {found.kind}; give the folder of a table or of a partition.", path=directory)
+        raise InvalidInputError(
+            f"{directory} is a {found.kind}; give the folder of a table or of a partition.", path=directory
+        )
     writing = _writing_above(io, root, partition, now_seconds=now_seconds)
     yield from _walk(io, directory, partition, writing=writing, now_seconds=now_seconds)
 
@@ -143,12 +147,15 @@ def _sign_of_writing(io: FileIO, directory: str, entries: list[Entry], *, now_se
     for entry in entries:
         if entry.kind is Kind.DIRECTORY and _WRITER_FOLDER.match(entry.name):
             newest_ns = max((e.mtime_ns for e in _below(io, f"{directory}/{entry.name}")), default=entry.mtime_ns)
-            if now_seconds - max(newest_ns, entry.mtime_ns) / 1e9 < FRESH_SECONDS:
+            if _is_fresh(max(newest_ns, entry.mtime_ns), now_seconds):
                 return f"{directory}/{entry.name} shows that a job is writing"
-        elif entry.kind is Kind.FILE and _WRITER_FILE.search(entry.name):
-            if now_seconds - entry.mtime_ns / 1e9 < FRESH_SECONDS:
-                return f"{directory}/{entry.name} is being written"
+        elif entry.kind is Kind.FILE and _WRITER_FILE.search(entry.name) and _is_fresh(entry.mtime_ns, now_seconds):
+            return f"{directory}/{entry.name} is being written"
     return None
+
+
+def _is_fresh(mtime_ns: int, now_seconds: float) -> bool:
+    return now_seconds - mtime_ns / 1e9 < FRESH_SECONDS
 
 
 def _below(io: FileIO, directory: str) -> Iterator[Entry]:
@@ -167,7 +174,13 @@ def _below(io: FileIO, directory: str) -> Iterator[Entry]:
 
 def _refused(partition: str, directory: str, why: str) -> PartitionListing:
     return PartitionListing(
-        partition=partition, directory=directory, files=(), ignored=(), summaries=(), writing=None, refused=why
+        partition=partition,
+        directory=directory,
+        files=(),
+        ignored=(),
+        summaries=(),
+        writing=None,
+        refused=why,
     )
 
 

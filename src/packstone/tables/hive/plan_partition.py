@@ -6,13 +6,14 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
-from packstone.model.skipped import Skipped, SkipKind
+from packstone.model.skipped import SkipKind, Skipped
 from packstone.strategy.pick import Pick
 from packstone.strategy.small_files import Candidate, SmallFilesOptions, is_small, pick_small_files
 from packstone.tables.hive.file_facts import MERGED_BY, Verdict
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Set
+    from collections.abc import Iterator, Mapping
+    from collections.abc import Set as AbstractSet
 
     from packstone.model.files import FileEntry
     from packstone.model.merge_options import MergeOptions
@@ -52,7 +53,9 @@ class PartitionPlan:
 def small_files_options(options: MergeOptions) -> SmallFilesOptions:
     """What the strategy needs of the options."""
     return SmallFilesOptions(
-        threshold_bytes=options.threshold_bytes, target_bytes=options.target_bytes, min_files=options.min_files
+        threshold_bytes=options.threshold_bytes,
+        target_bytes=options.target_bytes,
+        min_files=options.min_files,
     )
 
 
@@ -92,7 +95,7 @@ def plan_partition(
     facts: Mapping[str, FileFacts],
     *,
     options: MergeOptions,
-    known_outputs: Set[str],
+    known_outputs: AbstractSet[str],
 ) -> PartitionPlan:
     """Decide the units of one partition; the same arguments always give the same plan."""
     skipped = [*_not_mergeable(listing, selected, facts)]

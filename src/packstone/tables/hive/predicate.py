@@ -147,9 +147,7 @@ def parse_predicate(sql: str, columns: tuple[str, ...]) -> PartitionPredicate:
     except errors.ParseError as error:
         raise InvalidInputError(f"The condition {sql!r} is not valid SQL{_near(error)}.", sql=sql) from None
     except errors.SqlglotError:
-        raise InvalidInputError(
-            f"The condition {sql!r} is not valid SQL: a quote is not closed.", sql=sql
-        ) from None
+        raise InvalidInputError(f"The condition {sql!r} is not valid SQL: a quote is not closed.", sql=sql) from None
     except RecursionError:
         raise InvalidInputError("The condition is nested too deeply.", sql=sql) from None
     return PartitionPredicate(sql=sql, condition=condition)
@@ -263,8 +261,7 @@ class _Reader:
         if column.name.lower() not in (known.lower() for known in self._columns):
             known = ", ".join(self._columns) or "none, for the table is not partitioned"
             raise InvalidInputError(
-                f"The condition {self._sql!r} names {column.name!r}, which is no partition column; "
-                f"there are: {known}.",
+                f"The condition {self._sql!r} names {column.name!r}, which is no partition column; there are: {known}.",
                 sql=self._sql,
                 columns=self._columns,
             )
@@ -289,9 +286,7 @@ class _Reader:
                 raise self._unsupported(literal, hint="a literal is needed there; text goes in single quotes")
             case "concat":
                 # 'it''s' is "its" to Spark 3 and "it's" to Spark 4.
-                raise self._unsupported(
-                    literal, hint=r"adjacent strings; write a quote inside a string as \'"
-                )
+                raise self._unsupported(literal, hint=r"adjacent strings; write a quote inside a string as \'")
         raise self._unsupported(literal)
 
     def _date(self, text: str) -> date:
@@ -363,9 +358,7 @@ def _fold(truths: list[Truth], *, decisive: bool) -> Truth:
 
 def _value(column: str, values: Mapping[str, str | None]) -> str | None:
     if column not in values:
-        raise InvalidInputError(
-            f"The partition {dict(values)} has no value for the column {column!r}.", column=column
-        )
+        raise InvalidInputError(f"The partition {dict(values)} has no value for the column {column!r}.", column=column)
     return values[column]
 
 

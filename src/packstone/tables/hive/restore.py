@@ -2,39 +2,38 @@
 
 from __future__ import annotations
 
-
 from typing import TYPE_CHECKING
 
 from packstone.errors import InvalidInputError, RefusedError
-from packstone.tables.hive.journal import Mark, SwapIntent, has_mark, list_runs, read_intents, write_mark
+from packstone.tables.hive.journal import Journal, Mark, SwapIntent
 from packstone.tables.hive.swap import put_back
 
 if TYPE_CHECKING:
     from packstone.storage.fileio import FileIO
     from packstone.tables.hive.journal import OutputFile
-    from packstone.tables.hive.layout import TableLayout
 
 
-def plan_restore(io: FileIO, layout: TableLayout, run: str) -> tuple[SwapIntent, ...]:
+def plan_restore(journal: Journal, run: str) -> tuple[SwapIntent, ...]:
     """Name the swaps to undo, newest first; RefusedError before anything is touched if one cannot be."""
-    if run not in list_runs(io, layout):
-        raise InvalidInputError(f"There is no run {run} of {layout.root}; `packstone history` lists the runs.")
-    swaps = [i for i in read_intents(io, layout, run) if has_mark(io, layout, i, "done")]
-    swaps = [i for i in swaps if not has_mark(io, layout, i, "restored")]
+    if run not in journal.list_runs():
+        raise InvalidInputError(f"There is no run {run} of {journal.layout.root}; `packstone history` lists the runs.")
+    swaps = [i for i in journal.read_intents(run) if journal.has_mark(i, "done")]
+    swaps = [i for i in swaps if not journal.has_mark(i, "restored")]
     swaps.sort(key=lambda intent: (intent.partition, -intent.number))
     undone_outputs: set[str] = set()
     brought_back: set[str] = set()
     for intent in swaps:
-        _check_restorable(io, layout, intent, undone=undone_outputs, back=brought_back)
+        _check_restorable(journal, intent, undone=undone_outputs, back=brought_back)
         undone_outputs |= {intent.published(output) for output in intent.outputs}
         brought_back |= {intent.place(file) for file in intent.inputs}
     return tuple(swaps)
 
 
-def restore_swap(io: FileIO, layout: TableLayout, intent: SwapIntent, *, now_seconds: float) -> None:
+def restore_swap(journal: Journal, intent: SwapIntent, *, now_seconds: float) -> None:
     """Undo one swap, journalled; running it again after a crash finishes it."""
-    write_mark(io, layout, intent, "restoring", Mark(at=now_seconds))
-    trash = f"{layout.staging(intent.run)}/restored-{intent.number}"
+    io = journal.io
+    journal.write_mark(intent, "restoring", Mark(at=now_seconds))
+    trash = f"{journal.layout.staging(intent.run)}/restored-{intent.number}"
     io.make_dirs(trash)
     for output in intent.outputs:
         if _is_ours(io, intent, output):
@@ -42,25 +41,24 @@ def restore_swap(io: FileIO, layout: TableLayout, intent: SwapIntent, *, now_sec
     for file in intent.inputs:
         put_back(io, intent, file)
     io.sync_dir(intent.directory)
-    write_mark(io, layout, intent, "restored", Mark(at=now_seconds))
+    journal.write_mark(intent, "restored", Mark(at=now_seconds))
     for output in intent.outputs:
         io.remove(f"{trash}/{output.name}")
-    for folder in (trash, layout.staging(intent.run), intent.backup_directory):
+    for folder in (trash, journal.layout.staging(intent.run), intent.backup_directory):
         io.remove_empty_dir(folder)
 
 
-def _check_restorable(
-    io: FileIO, layout: TableLayout, intent: SwapIntent, *, undone: set[str], back: set[str]
-) -> None:
-    if has_mark(io, layout, intent, "cleaned") or has_mark(io, layout, intent, "cleaning"):
+def _check_restorable(journal: Journal, intent: SwapIntent, *, undone: set[str], back: set[str]) -> None:
+    io = journal.io
+    if journal.has_mark(intent, "cleaned", "cleaning"):
         raise RefusedError(f"The originals of run {intent.run} were cleaned away; it cannot be undone any more.")
-    if has_mark(io, layout, intent, "restoring"):
+    if journal.has_mark(intent, "restoring"):
         return  # somebody began and died; finishing is all that is left
     for output in intent.outputs:
         if intent.published(output) in back:
             continue  # a later round of this very run merged it again, and is undone first
         if not _is_ours(io, intent, output):
-            later = _who_merged(io, layout, intent, output)
+            later = _who_merged(journal, intent, output)
             why = f"was merged again by run {later}; restore that one first" if later else "was changed or removed"
             raise RefusedError(f"{intent.published(output)} {why}; nothing was changed.", later=later)
     for file in intent.inputs:
@@ -75,14 +73,12 @@ def _is_ours(io: FileIO, intent: SwapIntent, output: OutputFile) -> bool:
     return found is not None and (found.size_bytes, found.mtime_ns) == (output.size_bytes, output.mtime_ns)
 
 
-def _who_merged(io: FileIO, layout: TableLayout, intent: SwapIntent, output: OutputFile) -> str | None:
-    for run in reversed(list_runs(io, layout)):
+def _who_merged(journal: Journal, intent: SwapIntent, output: OutputFile) -> str | None:
+    for run in reversed(journal.list_runs()):
         if run < intent.run:
             return None
-        for later in read_intents(io, layout, run):
+        for later in journal.read_intents(run):
             took = any(later.place(file) == intent.published(output) for file in later.inputs)
-            if took and has_mark(io, layout, later, "done") and not has_mark(io, layout, later, "restored"):
+            if took and journal.has_mark(later, "done") and not journal.has_mark(later, "restored"):
                 return run
     return None
-
-

@@ -19,50 +19,52 @@ import time
 from typing import TYPE_CHECKING
 
 from packstone.errors import CommitUnknownError, ConflictError
-from packstone.tables.hive.journal import Mark, OutputFile, SwapIntent, write_intent, write_mark
-from packstone.tables.hive.layout import KEPT_SUFFIX, TableLayout
+from packstone.tables.hive.journal import Journal, Mark, OutputFile, SwapIntent
+from packstone.tables.hive.layout import KEPT_SUFFIX
 
 if TYPE_CHECKING:
     from packstone.model.files import FileEntry
     from packstone.storage.fileio import Entry, FileIO
 
 
-def commit_swap(io: FileIO, layout: TableLayout, intent: SwapIntent, *, now_seconds: float) -> float:
+def commit_swap(journal: Journal, intent: SwapIntent, *, now_seconds: float) -> float:
     """Publish the outputs in place of the inputs; return for how many milliseconds readers could see a gap.
 
     ConflictError: an input changed; everything is back as it was. CommitUnknownError: it stopped half-way, and
     ``recover`` will finish it.
     """
+    io = journal.io
     io.make_dirs(intent.backup_directory)
-    write_intent(io, layout, intent)
+    journal.write_intent(intent)
     began = time.perf_counter()
     try:
         check_inputs_in_place(io, intent)
         _move_inputs_out(io, intent)
         _move_outputs_in(io, intent)
     except ConflictError as conflict:
-        roll_back(io, layout, intent, now_seconds=now_seconds, why=conflict.message)
+        roll_back(journal, intent, now_seconds=now_seconds, why=conflict.message)
         raise
     except OSError as error:
         raise CommitUnknownError(
-            f"The swap in {intent.directory} stopped half-way ({error}); run `packstone recover {layout.root}`."
+            f"The swap in {intent.directory} stopped half-way ({error}); run `packstone recover {journal.layout.root}`."
         ) from error
     swap_ms = (time.perf_counter() - began) * 1000
     _move_summaries_out(io, intent)
-    write_mark(io, layout, intent, "done", Mark(at=now_seconds, swap_ms=swap_ms))
+    journal.write_mark(intent, "done", Mark(at=now_seconds, swap_ms=swap_ms))
     return swap_ms
 
 
-def recover_swap(io: FileIO, layout: TableLayout, intent: SwapIntent, *, now_seconds: float) -> str:
+def recover_swap(journal: Journal, intent: SwapIntent, *, now_seconds: float) -> str:
     """Finish or undo a swap whose owner died; return which."""
+    io = journal.io
     if _may_go_forward(io, intent):
         if not all(_is_output(io.stat(intent.published(output)), output) for output in intent.outputs):
             _move_inputs_out(io, intent)
             _move_outputs_in(io, intent)
         _move_summaries_out(io, intent)
-        write_mark(io, layout, intent, "done", Mark(at=now_seconds, why="recovered"))
+        journal.write_mark(intent, "done", Mark(at=now_seconds, why="recovered"))
         return "finished"
-    roll_back(io, layout, intent, now_seconds=now_seconds, why="recovered")
+    roll_back(journal, intent, now_seconds=now_seconds, why="recovered")
     return "undone"
 
 
@@ -73,8 +75,9 @@ def check_inputs_in_place(io: FileIO, intent: SwapIntent) -> None:
             raise ConflictError(f"{intent.place(file)} changed while it was being merged; nothing was changed.")
 
 
-def roll_back(io: FileIO, layout: TableLayout, intent: SwapIntent, *, now_seconds: float, why: str) -> None:
+def roll_back(journal: Journal, intent: SwapIntent, *, now_seconds: float, why: str) -> None:
     """Take published outputs out again, then put kept originals back; what others did meanwhile stays."""
+    io = journal.io
     for output in intent.outputs:
         if _is_output(io.stat(intent.published(output)), output) and io.stat(output.staged_path) is None:
             io.make_dirs(posixpath.dirname(output.staged_path))
@@ -83,7 +86,7 @@ def roll_back(io: FileIO, layout: TableLayout, intent: SwapIntent, *, now_second
         put_back(io, intent, file)
     io.sync_dir(intent.directory)
     io.sync_dir(intent.backup_directory)
-    write_mark(io, layout, intent, "undone", Mark(at=now_seconds, why=why))
+    journal.write_mark(intent, "undone", Mark(at=now_seconds, why=why))
 
 
 def put_back(io: FileIO, intent: SwapIntent, file: FileEntry) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, assert_never
 
 from packstone.model.codec import dump_record, load_record
 from packstone.model.files import FileEntry
@@ -20,8 +20,6 @@ from packstone.tables.hive.fingerprint_files import FilesToProve, Proof, fingerp
 
 if TYPE_CHECKING:
     from packstone.storage.fileio import FileIO
-
-T = TypeVar("T")
 
 
 class TaskKind(StrEnum):
@@ -66,7 +64,7 @@ def write_task(io: FileIO, staging: str, task: Task) -> None:
     io.replace(f"{staging}/task-{task.number:06d}.json", dump_record(task))
 
 
-def read_result(io: FileIO, staging: str, number: int, attempt: str) -> TaskResult:
+def read_result(io: FileIO, staging: str, *, number: int, attempt: str) -> TaskResult:
     """Read what the one successful attempt left."""
     path = f"{staging}/result-{number:06d}-{attempt}.json"
     return load_record(TaskResult, io.read_bytes(path), path=path)
@@ -85,22 +83,29 @@ def count_done_bytes(io: FileIO, staging: str) -> tuple[int, int]:
     return len(units), sum(units.values())
 
 
-def run_task(io: FileIO, staging: str, number: int, attempt: str) -> None:
+def run_task(io: FileIO, staging: str, *, number: int, attempt: str) -> None:
     """Do one task and leave its result under the attempt's name."""
     path = f"{staging}/task-{number:06d}.json"
     task = load_record(Task, io.read_bytes(path), path=path)
+    io.replace(
+        f"{staging}/result-{number:06d}-{attempt}.json", dump_record(_result(io, staging, task, attempt=attempt))
+    )
+
+
+def _result(io: FileIO, staging: str, task: Task, *, attempt: str) -> TaskResult:
     match task.kind:
         case TaskKind.UNITS:
-            result = TaskResult(units=tuple(_run_units(io, staging, task, attempt)))
+            return TaskResult(units=tuple(_run_units(io, staging, task, attempt=attempt)))
         case TaskKind.FACTS:
             facts = (read_file_facts(io, t.directory, f, codec=t.codec) for t in task.facts for f in t.files)
-            result = TaskResult(facts=tuple(facts))
+            return TaskResult(facts=tuple(facts))
         case TaskKind.PROOFS:
-            result = TaskResult(proofs=tuple(fingerprint_files(io, files) for files in task.proofs))
-    io.replace(f"{staging}/result-{number:06d}-{attempt}.json", dump_record(result))
+            return TaskResult(proofs=tuple(fingerprint_files(io, files) for files in task.proofs))
+        case _:
+            assert_never(task.kind)
 
 
-def _run_units(io: FileIO, staging: str, task: Task, attempt: str) -> list[UnitResult]:
+def _run_units(io: FileIO, staging: str, task: Task, *, attempt: str) -> list[UnitResult]:
     results = []
     for spec in task.units:
         results.append(run_unit(io, spec, staging=staging, attempt=attempt))

@@ -1,0 +1,1 @@
+"""The command line: parse, call the service, show. No decisions are made here."""

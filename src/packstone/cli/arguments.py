@@ -1,0 +1,97 @@
+"""From what was typed to the values that the service takes."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+from packstone.errors import InvalidInputError
+from packstone.model.filters import Budget, Filters
+from packstone.model.merge_options import MergeOptions
+from packstone.model.sizes import parse_bytes, parse_duration
+from packstone.model.time_window import TimeWindow
+from packstone.model.unit import Verify
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from packstone.service.engine import Engine
+
+
+def read_merge_options(typed: dict[str, Any]) -> MergeOptions:
+    """Build the merge options from a command's parameters."""
+    block = parse_bytes(typed["block_size"])
+    threshold = parse_bytes(typed["threshold"]) if typed.get("threshold") else block
+    backup = typed.get("backup_dir")
+    return MergeOptions(
+        threshold_bytes=threshold,
+        target_bytes=block,
+        min_files=typed["min_files"],
+        codec=typed["codec"],
+        header_lines=typed["header"],
+        verify=Verify(typed.get("verify_mode") or "content"),
+        min_age_seconds=parse_duration(typed.get("min_age") or "0s").total_seconds(),
+        keep_days=typed.get("keep_days", 7.0),
+        backup_root=os.path.realpath(backup) if backup else None,
+        exclude=tuple(typed.get("exclude") or ()),
+    )
+
+
+def read_filters(typed: dict[str, Any]) -> Filters:
+    """Build the filters from a command's parameters."""
+    older = typed.get("older_than")
+    between = typed.get("between")
+    return Filters(
+        where=typed.get("where"),
+        older_than_seconds=parse_duration(older).total_seconds() if older else 0.0,
+        exclude=tuple(typed.get("exclude") or ()),
+        window=TimeWindow.parse(between, timezone=typed["timezone"]) if between else None,
+    )
+
+
+def read_budget(typed: dict[str, Any]) -> Budget:
+    """Build the budget from a command's parameters."""
+    max_bytes = typed.get("max_bytes")
+    return Budget(
+        max_bytes=parse_bytes(max_bytes) if max_bytes else None,
+        max_files=typed.get("max_files"),
+        max_seconds=typed.get("max_seconds"),
+        parallel=typed.get("parallel"),
+    )
+
+
+def read_engine(typed: dict[str, Any]) -> Callable[[], Engine]:
+    """Choose where the work runs; Spark itself starts when the first task needs it."""
+    name = typed.get("engine") or os.environ.get("PACKSTONE_ENGINE") or "spark"
+    if name == "inline":
+        from packstone.service.engine import InlineEngine
+        from packstone.storage.local import LocalFileIO
+
+        return lambda: InlineEngine(LocalFileIO())
+    if name != "spark":
+        raise InvalidInputError(f"The engine {name} is unknown; use spark or inline.")
+    from packstone.service.open_table import spark_engine
+    from packstone.spark.session import SparkSettings
+
+    conf = []
+    for pair in typed.get("spark_conf") or ():
+        key, equals, value = pair.partition("=")
+        if not equals:
+            raise InvalidInputError(f"--conf {pair} is no KEY=VALUE.")
+        conf.append((key, value))
+    return spark_engine(
+        SparkSettings(
+            master=typed.get("master"),
+            remote=typed.get("remote"),
+            conf=tuple(conf),
+            log_path=spark_log_path(),
+        )
+    )
+
+
+def spark_log_path() -> str:
+    """Where Spark's own logs go."""
+    import platformdirs
+
+    folder = os.environ.get("PACKSTONE_LOGS") or platformdirs.user_log_dir("packstone", appauthor=False)
+    return f"{folder}/spark.log"

@@ -1,0 +1,37 @@
+"""``packstone health TARGET...``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from packstone.cli import options
+
+
+@click.command("health", short_help="Files, sizes, small-file share, score, hazards found.")
+@click.argument("targets", nargs=-1, required=True, metavar="TARGET...")
+@options.size_options
+@options.output_options
+def command(targets: tuple[str, ...], **typed: Any) -> int:  # noqa: ANN401 - click's parameters by name
+    """Show how each TARGET is: how many files, how small, and what stands in the way of merging them."""
+    from packstone.cli.draw import draw_health
+    from packstone.cli.output import show
+    from packstone.model.merge_options import MergeOptions
+    from packstone.model.sizes import parse_bytes
+    from packstone.service.hive_table import HiveTable
+    from packstone.storage.location import parse_location
+
+    block = parse_bytes(typed["block_size"])
+    threshold = parse_bytes(typed["threshold"]) if typed["threshold"] else block
+    merge_options = MergeOptions(threshold_bytes=threshold, target_bytes=block)
+    tables = [HiveTable(parse_location(target).path) for target in targets]
+    found = [table.health(merge_options) for table in tables]
+    plain = found[0].to_json() if len(found) == 1 else {"format_version": 1, "tables": [one.to_json() for one in found]}
+
+    def draw(console: Any) -> None:  # noqa: ANN401 - a rich console
+        for one in found:
+            draw_health(console, one)
+
+    show(plain, output_format=typed["output_format"], draw=draw)
+    return 0

@@ -1,0 +1,47 @@
+"""``packstone restore RUN [TARGET]``."""
+
+from __future__ import annotations
+
+import click
+
+from packstone.cli import options
+
+
+@click.command("restore", short_help="Undo exactly one run.")
+@click.argument("run")
+@click.argument("target", required=False)
+@click.option("--history", "history_url", default=None, metavar="URL", help="Where to look up the table of RUN.")
+@click.option("--take-over", is_flag=True, help="Take partitions from an owner on another host that you know is dead.")
+@options.yes_option
+@options.output_options
+def command(
+    run: str,
+    target: str | None,
+    history_url: str | None,
+    take_over: bool,
+    yes: bool,
+    output_format: str,
+    debug: bool,  # noqa: ARG001 - read by main
+) -> int:
+    """Undo RUN: take its merged files out and put the originals back. What arrived since stays.
+
+    TARGET is the table or partition; without it the history tells.
+    """
+    from packstone.cli.draw import draw_lines
+    from packstone.cli.find_run import find_target
+    from packstone.cli.output import show
+    from packstone.model.sizes import format_bytes
+    from packstone.service.hive_table import HiveTable
+
+    table = HiveTable(find_target(run, target, history_url))
+    if not options.confirm(f"Undo run {run} of {table.layout.root}?", yes=yes):
+        return 0
+    report = table.restore(run, take_over=take_over)
+    lines = [
+        f"restored {report.files_restored} files ({format_bytes(report.bytes_restored)}) of {len(report.partitions)} "
+        f"partitions; {report.files_removed} merged files removed"
+        if report.partitions
+        else f"Run {run} was undone already; nothing to do."
+    ]
+    show(report.to_json(), output_format=output_format, draw=lambda console: draw_lines(console, lines))
+    return 0

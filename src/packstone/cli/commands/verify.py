@@ -1,0 +1,38 @@
+"""``packstone verify RUN [TARGET]``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from packstone.cli import options
+
+
+@click.command("verify", short_help="Prove a run again from the files that still exist.")
+@click.argument("run")
+@click.argument("target", required=False)
+@click.option("--history", "history_url", default=None, metavar="URL", help="Where to look up the table of RUN.")
+@options.engine_options
+@options.output_options
+def command(run: str, target: str | None, history_url: str | None, **typed: Any) -> int:  # noqa: ANN401 - click's
+    """Read RUN's merged files again, and its originals while they are kept, and compare with the record."""
+    from packstone.cli.arguments import read_engine
+    from packstone.cli.draw import draw_lines
+    from packstone.cli.find_run import find_target
+    from packstone.cli.output import show
+    from packstone.service.hive_table import HiveTable
+
+    table = HiveTable(find_target(run, target, history_url), engine=read_engine(typed))
+    report = table.verify(run)
+    proved = (
+        f"verified {report.rows} rows in {report.proved} merged files against the record, "
+        f"{report.originals_read} of them against their originals too"
+    )
+    lines = [f"MISMATCH  {problem}" for problem in report.problems] or [proved]
+    show(
+        report.to_json(),
+        output_format=typed["output_format"],
+        draw=lambda console: draw_lines(console, lines),
+    )
+    return 1 if report.problems else 0

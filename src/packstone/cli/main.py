@@ -1,0 +1,106 @@
+"""``packstone``: the commands, loaded when they are called, and the mapping of errors to exit codes."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from typing import Any
+
+import click
+
+from packstone import __version__
+from packstone.errors import PackstoneError
+
+# Command -> (module, what it does). The help of the whole program imports none of the modules.
+COMMANDS: dict[str, tuple[str, str]] = {
+    "demo": ("demo", "A whole tour on a generated lake: ill, planned, merged, proved, restored."),
+    "merge": ("merge", "The classic three arguments: FS PARTITION BLOCKSIZE."),
+    "health": ("health", "Files, sizes, small-file share, score, hazards found."),
+    "plan": ("plan", "What would be merged and why; writes nothing."),
+    "compact": ("compact", "Merge small files, verify every row, swap them in."),
+    "verify": ("verify", "Prove a run again from the files that still exist."),
+    "restore": ("restore", "Undo exactly one run."),
+    "recover": ("recover", "Finish or undo what a killed run left behind."),
+    "clean": ("clean", "Remove backups whose time is over."),
+    "history": ("history", "List the runs."),
+}
+
+
+class LazyGroup(click.Group):
+    """A group whose commands live in modules that are imported when they are needed."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
+        """Name the commands in the order in which one meets them."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002 - click's
+        """Import the module of one command."""
+        if cmd_name not in COMMANDS:
+            return None
+        module = importlib.import_module(f"packstone.cli.commands.{COMMANDS[cmd_name][0]}")
+        command: click.Command = module.command
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - click's
+        """Print the commands without importing them."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, text) for name, (_, text) in COMMANDS.items()])
+
+
+@click.group(
+    cls=LazyGroup,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    epilog="Exit codes: 0 done or nothing to do, 1 failed or partial, 2 wrong call, 3 refused or conflict.",
+)
+@click.version_option(__version__, prog_name="packstone")
+def cli() -> None:
+    """Packstone keeps data-lake tables compact: it merges small files and proves that no row was lost."""
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run the command line and exit with the documented code."""
+    sys.exit(run(sys.argv[1:] if arguments is None else arguments))
+
+
+def run(arguments: list[str]) -> int:
+    """Run the command line; return the exit code."""
+    from packstone.service.interrupts import Interrupted, interruptible
+
+    try:
+        with interruptible():
+            result: Any = cli.main(arguments, prog_name="packstone", standalone_mode=False)
+        return result if isinstance(result, int) else 0
+    except click.ClickException as error:
+        error.show()
+        return error.exit_code
+    except PackstoneError as error:
+        return _fail(error.message, error.exit_code, arguments)
+    except (Interrupted, KeyboardInterrupt, click.Abort):
+        return _fail("Interrupted; nothing is half done.", 1, arguments)
+    except BrokenPipeError:
+        # Whoever read our output has seen enough; Python would complain once more while it ends.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    except Exception as error:  # the last resort: one sentence, the trace on request
+        if _wants_trace(arguments):
+            raise
+        return _fail(f"Unexpected {type(error).__name__}: {error}. Run again with --debug for the trace.", 1, arguments)
+
+
+def _fail(message: str, code: int, arguments: list[str]) -> int:
+    if _wants_trace(arguments):
+        import traceback
+
+        traceback.print_exc()
+    click.echo(f"packstone: {message}".encode(errors="backslashreplace").decode(), err=True)
+    if "json" in arguments or "--format=json" in arguments:
+        import json
+
+        status = "refused" if code == 3 else "failed"  # noqa: PLR2004 - the documented exit code
+        click.echo(json.dumps({"format_version": 1, "status": status, "message": message}))
+    return code
+
+
+def _wants_trace(arguments: list[str]) -> bool:
+    return "--debug" in arguments or os.environ.get("PACKSTONE_DEBUG") == "1"

@@ -1,0 +1,165 @@
+"""Options that several commands share, each written once."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+
+from packstone.errors import InvalidInputError
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def _stack(*decorators: Callable[[Any], Any]) -> Callable[[F], F]:
+    def decorate(function: F) -> F:
+        decorated: Any = function
+        for decorator in reversed(decorators):
+            decorated = decorator(decorated)
+        wrapped: F = decorated
+        return wrapped
+
+    return decorate
+
+
+output_options = _stack(
+    click.option(
+        "--format",
+        "output_format",
+        type=click.Choice(["table", "json"]),
+        default="table",
+        show_default=True,
+        help="How to print the result.",
+    ),
+    click.option("--debug", is_flag=True, help="Show a stack trace if something goes wrong."),
+)
+
+merge_options = _stack(
+    click.option(
+        "--min-files",
+        type=int,
+        default=5,
+        show_default=True,
+        help="Fewer small files than this in a partition are left alone.",
+    ),
+    click.option(
+        "--codec",
+        type=click.Choice(["keep", "zstd", "snappy", "gzip"]),
+        default="keep",
+        show_default=True,
+        help="Codec of merged Parquet files.",
+    ),
+    click.option(
+        "--header",
+        type=int,
+        default=0,
+        show_default=True,
+        metavar="N",
+        help="Text files begin with N header lines; one copy is kept.",
+    ),
+)
+
+size_options = _stack(
+    click.option(
+        "--block-size",
+        default="120M",
+        show_default=True,
+        help="Files below this are small; merged files are about this big.",
+    ),
+    click.option("--threshold", default=None, help="Files below this are small, if it differs from --block-size."),
+)
+
+run_options = _stack(
+    click.option(
+        "--verify",
+        "verify_mode",
+        type=click.Choice(["content", "count"]),
+        default="content",
+        show_default=True,
+        help="Prove every row, or only their number.",
+    ),
+    click.option(
+        "--backup",
+        "backup_dir",
+        default=None,
+        metavar="DIR",
+        help="Keep originals here instead of beside the table.",
+    ),
+    click.option("--keep-days", type=float, default=7.0, show_default=True, help="Keep originals this long."),
+    click.option(
+        "--take-over",
+        is_flag=True,
+        help="Take partitions from an owner on another host that you know is dead.",
+    ),
+    click.option(
+        "--history",
+        "history_url",
+        default=None,
+        metavar="URL",
+        help="History database (default: PACKSTONE_HISTORY, else SQLite in your data folder).",
+    ),
+    click.option(
+        "--measure-read",
+        is_flag=True,
+        help="Also measure reads before and after, interleaved, cold and warm.",
+    ),
+)
+
+filter_options = _stack(
+    click.option(
+        "--where",
+        default=None,
+        metavar="SQL",
+        help="Only partitions for which this holds, e.g. \"dt < '2019-07-01'\".",
+    ),
+    click.option("--older-than", default=None, metavar="AGE", help="Only partitions unchanged for so long, e.g. 180d."),
+    click.option("--min-age", default="0s", show_default=True, metavar="AGE", help="Only files unchanged for so long."),
+    click.option(
+        "--exclude",
+        multiple=True,
+        metavar="GLOB",
+        help="Leave out partitions or files of this name; may be repeated.",
+    ),
+    click.option("--between", default=None, metavar="HH:MM-HH:MM", help="Work only at these hours."),
+    click.option("--timezone", default="UTC", show_default=True, help="The time zone of --between."),
+)
+
+budget_options = _stack(
+    click.option("--max-bytes", default=None, metavar="SIZE", help="Read at most so much."),
+    click.option("--max-files", type=int, default=None, help="Merge at most so many files."),
+    click.option("--max-seconds", type=float, default=None, help="Start nothing new after so long."),
+    click.option("--parallel", type=click.IntRange(min=1), default=None, help="At most so many units at once."),
+)
+
+engine_options = _stack(
+    click.option(
+        "--engine",
+        type=click.Choice(["spark", "inline"]),
+        default=None,
+        help="Where the work runs: Spark, or this process (one core, no Java). Default: PACKSTONE_ENGINE, else spark.",
+    ),
+    click.option("--master", default=None, help="Spark master, e.g. local[4] or yarn."),
+    click.option("--remote", default=None, help="Spark Connect, e.g. sc://host:15002."),
+    click.option("--conf", "spark_conf", multiple=True, metavar="KEY=VALUE", help="A Spark setting; may be repeated."),
+)
+
+yes_option: Callable[[Any], Any] = click.option("--yes", "-y", is_flag=True, help="Do not ask.")
+
+
+def confirm(question: str, *, yes: bool) -> bool:
+    """Ask on a terminal; without one, or without ``--yes``, say what to do."""
+    if yes:
+        return True
+    if not sys.stdin.isatty():
+        raise InvalidInputError(f"{question} There is no terminal to ask on; give --yes.")
+    return bool(click.confirm(question, err=True))
+
+
+def history_address(url: str | None) -> str:
+    """Find the history database: the option, the environment, the user's data folder."""
+    from packstone.history.store import default_history_url
+
+    return url or os.environ.get("PACKSTONE_HISTORY") or default_history_url()

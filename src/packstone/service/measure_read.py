@@ -1,0 +1,100 @@
+"""A controlled measurement: the same rows read from the originals and from the merged files, in turns.
+
+The two reads of a verification come one after the other, so the second finds a warmer cache. Here the sides
+alternate, each several times, with the same columns, and cold and warm are told apart: cold asks the kernel to
+drop the files' pages first (``posix_fadvise``), warm does not. The best of each side counts.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from packstone.model.unit import How
+from packstone.rewrite.parquet_footer import open_parquet
+from packstone.rewrite.text_concatenate import read_chunks
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from packstone.storage.fileio import FileIO
+    from packstone.tables.hive.journal import Journal
+
+RUNS = 3
+MAX_BYTES = 1 << 30  # a sample is enough to compare, and the user waits
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReadMeasurement:
+    """The best time of each side, and what was read."""
+
+    cache: str
+    seconds_before: float
+    seconds_after: float
+    files_before: int
+    files_after: int
+    runs: int
+    engine: str
+
+
+def measure_reads(journal: Journal, run: str) -> tuple[ReadMeasurement, ...]:
+    """Measure cold and warm reads of a run's originals (still kept) and of its outputs."""
+    io = journal.io
+    before: list[tuple[How, str]] = []
+    after: list[tuple[How, str]] = []
+    size_bytes = 0
+    for intent in journal.read_intents(run):
+        by_name = {file.name: file for file in intent.inputs}
+        for output in intent.outputs:
+            if size_bytes > MAX_BYTES or io.stat(intent.published(output)) is None:
+                continue
+            size_bytes += output.size_bytes
+            after.append((How(output.how), intent.published(output)))
+            before.extend((How(output.how), intent.kept(by_name[name])) for name in output.inputs)
+    return tuple(_measure(io, before, after, cache=cache) for cache in ("cold", "warm")) if after else ()
+
+
+def _measure(
+    io: FileIO, before: Sequence[tuple[How, str]], after: Sequence[tuple[How, str]], *, cache: str
+) -> ReadMeasurement:
+    best = [float("inf"), float("inf")]
+    for turn in range(RUNS):
+        for side in (0, 1) if turn % 2 == 0 else (1, 0):
+            files = (before, after)[side]
+            if cache == "cold":
+                _drop_pages([path for _, path in files])
+            began = time.perf_counter()
+            _read_all(io, files)
+            best[side] = min(best[side], time.perf_counter() - began)
+    return ReadMeasurement(
+        cache=cache,
+        seconds_before=best[0],
+        seconds_after=best[1],
+        files_before=len(before),
+        files_after=len(after),
+        runs=RUNS,
+        engine="pyarrow, all columns, one thread",
+    )
+
+
+def _read_all(io: FileIO, files: Sequence[tuple[How, str]]) -> None:
+    for how, path in files:
+        if how is How.CONCATENATE:
+            for _ in read_chunks(io, path, header_lines=0):
+                pass
+        else:
+            with open_parquet(io, path) as file:
+                for _ in file.iter_batches(use_threads=False):
+                    pass
+
+
+def _drop_pages(paths: Sequence[str]) -> None:
+    for path in paths:
+        handle = os.open(path, os.O_RDONLY)
+        try:
+            os.fsync(handle)  # dirty pages cannot be dropped
+            os.posix_fadvise(handle, 0, 0, os.POSIX_FADV_DONTNEED)
+        finally:
+            os.close(handle)
