@@ -1,0 +1,151 @@
+"""What tests share: a lake to fill, and the command line run in this process or in one of its own."""
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+PACKSTONE = Path(sys.executable).with_name("packstone")
+
+
+def pytest_addoption(parser):
+    """Let ``pytest --rewrite`` write the answers in tests/testdata anew."""
+    parser.addoption("--rewrite", action="store_true", help="Write the scenario files' answers anew.")
+
+
+@dataclass(frozen=True)
+class Done:
+    """How a command ended."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        """What stdout says; it must be JSON and nothing else."""
+        return json.loads(self.out)
+
+    @property
+    def sentence(self) -> str:
+        """The one line of stderr; a second one is a failure."""
+        (line,) = self.err.splitlines()
+        return line
+
+    def skipped(self, what: str) -> str:
+        """Why something was left alone, by the end of its name."""
+        (why,) = [skip["why"] for skip in self.json["skipped"] if skip["what"].endswith(what)]
+        return why
+
+
+class Lake:
+    """Folders of small files below one root, and what is in them."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.table = root / "orders"
+        self._next = 0
+
+    def parquet(self, folder: str = "", *, files: int = 6, rows: int = 10, codec: str = "snappy") -> Path:
+        """Write Parquet files of numbers that are all different, in name order."""
+        directory = self.folder(folder)
+        for _ in range(files):
+            first = self._next * rows
+            table = pa.table({"id": range(first, first + rows), "name": [f"n{at}" for at in range(rows)]})
+            pq.write_table(table, directory / f"part-{self._next:05d}.parquet", compression=codec)
+            self._next += 1
+        return directory
+
+    def text(self, folder: str, contents: dict[str, bytes]) -> Path:
+        """Write files with these bytes."""
+        directory = self.folder(folder)
+        for name, content in contents.items():
+            (directory / name).write_bytes(content)
+        return directory
+
+    def folder(self, folder: str = "") -> Path:
+        """Make a folder of the table."""
+        directory = self.table / folder if folder else self.table
+        directory.mkdir(parents=True, exist_ok=True)
+        return directory
+
+    def ids(self, folder: str = "") -> list[int]:
+        """The ids of all visible Parquet files, by a reader that is not ours; duplicates stay."""
+        found = sorted((self.table / folder).rglob("*.parquet"))
+        return sorted(number for path in found for number in pq.read_table(path, partitioning=None)["id"].to_pylist())
+
+    def names(self, folder: str = "") -> list[str]:
+        """Everything in a folder by name, hidden or not."""
+        return sorted(path.name for path in (self.table / folder).iterdir())
+
+
+def tree(root: Path) -> dict[str, tuple[Any, ...]]:
+    """Everything below a folder that a reader could notice: bytes, modes, owners, times, links."""
+    found: dict[str, tuple[Any, ...]] = {}
+    for path in sorted(Path(root).rglob("*")):
+        stat = path.lstat()
+        content = path.readlink() if path.is_symlink() else path.read_bytes() if path.is_file() else None
+        when = None if path.is_dir() else stat.st_mtime_ns
+        found[str(path.relative_to(root))] = (content, stat.st_mode, stat.st_uid, stat.st_gid, when)
+    return found
+
+
+@pytest.fixture(name="tree")
+def tree_fixture():
+    """Describe a folder, to compare before and after."""
+    return tree
+
+
+@pytest.fixture
+def lake(tmp_path) -> Lake:
+    """An empty lake."""
+    return Lake(tmp_path / "lake")
+
+
+@pytest.fixture
+def quiet_env(tmp_path, monkeypatch) -> dict[str, str]:
+    """No Spark, and a history of the test's own."""
+    ours = {
+        "PACKSTONE_ENGINE": "inline",
+        "PACKSTONE_HISTORY": f"sqlite:///{tmp_path}/history.db",
+        "PACKSTONE_LOGS": str(tmp_path / "logs"),
+    }
+    for name, value in ours.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.delenv("PACKSTONE_DEBUG", raising=False)
+    return {**os.environ, **ours}
+
+
+@pytest.fixture
+def packstone(quiet_env, capsys):
+    """Run the command line in this process: quick, and exact in exit code and output."""
+    from packstone.cli.main import run
+
+    def call(*arguments: object) -> Done:
+        capsys.readouterr()
+        code = run([str(argument) for argument in arguments])
+        captured = capsys.readouterr()
+        return Done(code, captured.out, captured.err)
+
+    return call
+
+
+@pytest.fixture
+def packstone_process(quiet_env):
+    """Run the installed command as users do."""
+
+    def call(*arguments: object, env: dict[str, str] | None = None, **kwargs: Any) -> Done:
+        command = [os.fsencode(str(argument)) for argument in (PACKSTONE, *arguments)]
+        done = subprocess.run(
+            command, env={**quiet_env, **(env or {})}, capture_output=True, check=False, timeout=120, **kwargs
+        )
+        return Done(done.returncode, done.stdout.decode(), done.stderr.decode())
+
+    return call
