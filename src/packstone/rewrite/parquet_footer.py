@@ -72,7 +72,7 @@ def read_footer_facts(io: FileIO, path: str, *, codec: str = "keep") -> FooterFa
             tree,
             codecs_of(metadata) if codec == "keep" else codec,
             sorting_of(metadata),
-            bloom_columns_of(metadata),
+            tuple(bloom_columns_of(metadata)),
             writer_semantics(metadata.metadata or {}),
             b"ARROW:schema" in (metadata.metadata or {}) and _arrow_schema_text(file),
         )
@@ -115,13 +115,20 @@ def sorting_of(metadata: pq.FileMetaData) -> tuple[tuple[int, bool, bool], ...]:
     return claims.pop() if len(claims) == 1 else ()
 
 
-def bloom_columns_of(metadata: pq.FileMetaData) -> tuple[str, ...]:
-    """Name the columns that carry a bloom filter."""
+def bloom_columns_of(metadata: pq.FileMetaData) -> dict[str, int]:
+    """Name the columns that carry a bloom filter, with the number of distinct values its size is made for."""
     if metadata.num_row_groups == 0:
-        return ()
+        return {}
     group = metadata.row_group(0)
     columns = (group.column(i) for i in range(metadata.num_columns))
-    return tuple(c.path_in_schema for c in columns if getattr(c, "bloom_filter_offset", None) is not None)
+    filters = ((c.path_in_schema, getattr(c, "bloom_filter_offset", None), c) for c in columns)
+    return {path: _distinct_values(column) for path, offset, column in filters if offset is not None}
+
+
+def _distinct_values(column: pq.ColumnChunkMetaData) -> int:
+    """A split-block filter takes about ten bits a value; a file that does not tell the size gets a common one."""
+    length_bytes = column.bloom_filter_length
+    return max(64, length_bytes * 8 // 10) if length_bytes else 10_000
 
 
 def has_page_index(metadata: pq.FileMetaData) -> bool:

@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 
 _ARROW_SCHEMA = b"ARROW:schema"
 _CODEC_NAMES = {"UNCOMPRESSED": "NONE", "LZ4": "LZ4", "LZ4_RAW": "LZ4"}
+_BLOOM_FPP = 0.01
+_MAX_DISTINCT = 1 << 20  # the size of a filter is bounded: a megabyte
 _SWITCHES = tuple(itertools.product((True, False), (False, True), (True, False)))
 
 
@@ -49,8 +51,8 @@ class WriterSettings:
         return pq.ParquetWriter(where, self.schema, **self.options)
 
 
-def find_writer_settings(file: pq.ParquetFile, *, codec: str) -> WriterSettings:
-    """Find settings whose output has the input's schema tree; UnfaithfulError if there are none."""
+def find_writer_settings(file: pq.ParquetFile, *, codec: str, files: int = 1) -> WriterSettings:
+    """Find settings whose output has the schema tree of the input, the first of so many; UnfaithfulError if none has."""
     metadata, wanted = file.metadata, schema_tree(file.metadata.schema)
     key_values = dict(metadata.metadata or {})
     store_schema = key_values.pop(_ARROW_SCHEMA, None) is not None
@@ -68,7 +70,7 @@ def find_writer_settings(file: pq.ParquetFile, *, codec: str) -> WriterSettings:
         }
         tree = _tree_written(schema, options)
         if tree == wanted:
-            options |= _data_options(metadata, codec=codec)
+            options |= _data_options(metadata, codec=codec, files=files)
             return WriterSettings(
                 schema=schema,
                 options=options,
@@ -118,7 +120,7 @@ def _tree_written(schema: pa.Schema, options: dict[str, Any]) -> str:
     return schema_tree(pq.ParquetFile(pa.BufferReader(sink.getvalue())).metadata.schema)
 
 
-def _data_options(metadata: pq.FileMetaData, *, codec: str) -> dict[str, Any]:
+def _data_options(metadata: pq.FileMetaData, *, codec: str, files: int) -> dict[str, Any]:
     options: dict[str, Any] = {"write_page_index": has_page_index(metadata)}
     codecs = {path: _CODEC_NAMES.get(name, name) for path, name in codecs_of(metadata).items()}
     if codec != "keep":
@@ -131,7 +133,8 @@ def _data_options(metadata: pq.FileMetaData, *, codec: str) -> dict[str, Any]:
     if blooms:
         if "bloom_filter_options" not in inspect.signature(pq.ParquetWriter.__init__).parameters:
             raise UnfaithfulError("it has bloom filters, which this PyArrow cannot write; upgrade pyarrow")
-        options["bloom_filter_options"] = dict.fromkeys(blooms, True)
+        distinct = {path: min(_MAX_DISTINCT, files * each) for path, each in blooms.items()}
+        options["bloom_filter_options"] = {path: {"ndv": ndv, "fpp": _BLOOM_FPP} for path, ndv in distinct.items()}
     sorting = sorting_of(metadata)
     if sorting:
         options["sorting_columns"] = [pq.SortingColumn(c, d, n) for c, d, n in sorting]

@@ -14,7 +14,7 @@ from packstone.errors import UnreadableFileError, VerificationError
 from packstone.rewrite.fingerprint import Fingerprint, fingerprint_batch, fingerprint_lines
 from packstone.rewrite.int96 import int96_columns, read_as_nanoseconds
 from packstone.rewrite.parquet_footer import one_line, open_parquet, schema_tree, writer_semantics
-from packstone.rewrite.parquet_rewrite import batch_rows_for, bytes_per_row
+from packstone.rewrite.parquet_rewrite import batch_rows_for, decoded_row_bytes
 from packstone.rewrite.text_concatenate import read_chunks, read_header
 
 if TYPE_CHECKING:
@@ -28,11 +28,13 @@ if TYPE_CHECKING:
 def fingerprint_parquet(io: FileIO, paths: Sequence[str]) -> Fingerprint:
     """Fingerprint all rows of Parquet files."""
     total = Fingerprint.zero()
+    row_bytes = 0
     for path in paths:
         with open_parquet(io, path, coerce_int96_timestamp_unit="us") as file:
             one = Fingerprint.zero()
             try:
-                for batch in _lossless_batches(io, path, file):
+                row_bytes = decoded_row_bytes(file, known=row_bytes)
+                for batch in _lossless_batches(io, path, file, batch_rows=batch_rows_for(row_bytes)):
                     one += fingerprint_batch(batch)
             except (pa.ArrowException, OSError) as error:
                 raise UnreadableFileError(f"{path} has a broken data page: {one_line(error)}.", file=path) from error
@@ -93,9 +95,8 @@ def check_same_header(io: FileIO, inputs: Sequence[str], output: str, *, header_
         raise VerificationError(f"The header written differs from that of {inputs[0]}.", file=inputs[0])
 
 
-def _lossless_batches(io: FileIO, path: str, file: pq.ParquetFile) -> Iterator[pa.RecordBatch]:
+def _lossless_batches(io: FileIO, path: str, file: pq.ParquetFile, *, batch_rows: int) -> Iterator[pa.RecordBatch]:
     """Yield the rows; INT96 columns stand in them twice, as micro- and as nanoseconds (see int96.py)."""
-    batch_rows = batch_rows_for(bytes_per_row(file.metadata))
     batches = file.iter_batches(batch_size=batch_rows, use_threads=False)
     columns = int96_columns(file)
     if not columns:
