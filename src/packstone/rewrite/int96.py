@@ -88,5 +88,5 @@ def _timestamp_leaves(array: pa.Array) -> Iterator[np.ndarray[Any, Any]]:
     elif pa.types.is_map(kind):
         yield from _timestamp_leaves(array.keys)
         yield from _timestamp_leaves(array.items)
-    elif pa.types.is_list(kind) or pa.types.is_large_list(kind):
+    else:  # a list: large, of fixed size and as a view too, where ARROW:schema says so
         yield from _timestamp_leaves(array.flatten())

@@ -29,7 +29,7 @@ from packstone.rewrite.parquet_footer import (
 if TYPE_CHECKING:
     from packstone.storage.fileio import FileIO
 
-_ARROW_SCHEMA = b"ARROW:schema"
+_UTC_TIME = "(Time(isAdjustedToUTC=true"
 _CODEC_NAMES = {"UNCOMPRESSED": "NONE", "LZ4": "LZ4", "LZ4_RAW": "LZ4"}
 _BLOOM_FPP = 0.01
 _MAX_DISTINCT = 1 << 20  # the size of a filter is bounded: a megabyte
@@ -52,10 +52,8 @@ class WriterSettings:
 
 
 def find_writer_settings(file: pq.ParquetFile, *, codec: str, files: int = 1) -> WriterSettings:
-    """Find settings whose output has the schema tree of the input, the first of so many; UnfaithfulError if none has."""
+    """Find settings whose output has the schema tree of the input, the first of so many; else UnfaithfulError."""
     metadata, wanted = file.metadata, schema_tree(file.metadata.schema)
-    key_values = dict(metadata.metadata or {})
-    store_schema = key_values.pop(_ARROW_SCHEMA, None) is not None
     schema = file.schema_arrow.remove_metadata()
     has_int96 = "int96" in wanted
     nearest = ""
@@ -66,15 +64,17 @@ def find_writer_settings(file: pq.ParquetFile, *, codec: str, files: int = 1) ->
             "use_compliant_nested_type": compliant,
             "store_decimal_as_integer": decimal_as_integer,
             "use_deprecated_int96_timestamps": int96,
-            "store_schema": store_schema,
+            "store_schema": False,  # the inputs' own note travels with the key-values, byte for byte
         }
+        if _UTC_TIME in wanted and _can_write("write_time_adjusted_to_utc"):
+            options["write_time_adjusted_to_utc"] = True
         tree = _tree_written(schema, options)
         if tree == wanted:
             options |= _data_options(metadata, codec=codec, files=files)
             return WriterSettings(
                 schema=schema,
                 options=options,
-                key_values=key_values,
+                key_values=dict(metadata.metadata or {}),
                 tree=wanted,
                 sorting=sorting_of(metadata),
             )
@@ -131,7 +131,7 @@ def _data_options(metadata: pq.FileMetaData, *, codec: str, files: int) -> dict[
         options["compression"] = codecs or "SNAPPY"
     blooms = bloom_columns_of(metadata)
     if blooms:
-        if "bloom_filter_options" not in inspect.signature(pq.ParquetWriter.__init__).parameters:
+        if not _can_write("bloom_filter_options"):
             raise UnfaithfulError("it has bloom filters, which this PyArrow cannot write; upgrade pyarrow")
         distinct = {path: min(_MAX_DISTINCT, files * each) for path, each in blooms.items()}
         options["bloom_filter_options"] = {path: {"ndv": ndv, "fpp": _BLOOM_FPP} for path, ndv in distinct.items()}
@@ -139,6 +139,11 @@ def _data_options(metadata: pq.FileMetaData, *, codec: str, files: int) -> dict[
     if sorting:
         options["sorting_columns"] = [pq.SortingColumn(c, d, n) for c, d, n in sorting]
     return options
+
+
+def _can_write(option: str) -> bool:
+    """Whether this PyArrow's writer knows an option."""
+    return option in inspect.signature(pq.ParquetWriter.__init__).parameters
 
 
 def _first_difference(wanted: str, got: str) -> str:
