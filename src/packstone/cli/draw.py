@@ -1,19 +1,27 @@
-"""How results look on a terminal."""
+"""How results look on a terminal: one glance for the state, one line for each reason, nothing that scrolls away."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from packstone.cli.output import plain_text
-from packstone.model.outcome import Outcome, Status
+from packstone.cli.output import many, plain_text, short_path
+from packstone.model.outcome import Outcome, Status, UnitOutcome
 from packstone.model.sizes import format_bytes, format_duration
-from packstone.model.skipped import SkipKind
+from packstone.model.skipped import SkipKind, Skipped
 
 if TYPE_CHECKING:
-    from packstone.service.health import Health
+    from collections.abc import Iterable
+
+    from packstone.service.health import Health, PartitionHealth
 
 _SHOWN_ROWS = 15
+_SHOWN_QUIET = 3
+_WORST_ROWS = 6
 _BAR_CELLS = 32
+_HISTOGRAM_CELLS = 20
+_MAP_CELLS = 24
+_FINGERPRINT_DIGITS = 12  # enough to tell two apart by eye; all 32 are in the JSON and in the journal
+_EIGHTHS = " ▏▎▍▌▋▊▉"
 _STYLE = {
     Status.COMMITTED: "bold green",
     Status.PLANNED: "bold cyan",
@@ -24,34 +32,32 @@ _STYLE = {
     Status.FAILED: "bold red",
 }
 _GOOD_SCORE, _FAIR_SCORE = 75, 40
+_QUIET = (SkipKind.NOT_NEEDED, SkipKind.FILTERED)
+_LABEL = {
+    SkipKind.NOT_NEEDED: ("not needed", "dim"),
+    SkipKind.FILTERED: ("left out", "dim"),
+    SkipKind.LEFT_ALONE: ("left alone", "yellow"),
+    SkipKind.REFUSED: ("refused", "yellow"),
+    SkipKind.UNREADABLE: ("unreadable", "yellow"),
+    SkipKind.CONFLICT: ("conflict", "yellow"),
+    SkipKind.FAILED: ("failed", "bold red"),
+}
 
 
 def draw_outcome(console: Any, outcome: Outcome) -> None:  # noqa: ANN401 - a rich console
     """Draw what plan, compact and merge answer."""
-    from rich.table import Table
     from rich.text import Text
 
-    style = _STYLE[outcome.status]
-    console.print(Text.assemble((outcome.status.value, style), "  ", plain_text(outcome.table)))
+    console.print(Text.assemble((outcome.status.value, _STYLE[outcome.status]), "  ", short_path(outcome.table)))
     if outcome.units:
-        planned = outcome.status is Status.PLANNED
-        table = Table(box=None, pad_edge=False, header_style="dim")
-        table.add_column("partition")
-        for name in ("files", "", "bytes", "how"):
-            table.add_column(name, justify="right")
-        table.add_column("why" if planned else "proof")
-        for unit in outcome.units[:_SHOWN_ROWS]:
-            after = format_bytes(unit.bytes_after) if unit.bytes_after else "?"
-            size = format_bytes(unit.bytes_before) if planned else f"{format_bytes(unit.bytes_before)} → {after}"
-            told = unit.why if planned else unit.fingerprint or f"{unit.rows} rows"
-            table.add_row(plain_text(unit.partition or "."), f"{len(unit.inputs)} → 1", "", size, unit.how, told)
-        console.print(table)
-        if len(outcome.units) > _SHOWN_ROWS:
-            console.print(f"… and {len(outcome.units) - _SHOWN_ROWS} more units", style="dim")
+        _draw_units(console, outcome)
     _draw_skipped(console, outcome)
-    _draw_before_after(console, outcome)
+    if outcome.units:
+        _draw_before_after(console, outcome)
+    else:
+        console.print(outcome.message)
     for line in outcome.recovered:
-        console.print(f"recovered first: {plain_text(line)}", style="dim")
+        console.print(f"recovered first: {plain_text(line)}", style="dim", markup=False)
     for reading in outcome.read_times:
         console.print(
             f"read {reading['cache']}: {reading['seconds_before']:.3f} s before, "
@@ -59,88 +65,62 @@ def draw_outcome(console: Any, outcome: Outcome) -> None:  # noqa: ANN401 - a ri
         )
 
 
-def _draw_skipped(console: Any, outcome: Outcome) -> None:  # noqa: ANN401 - a rich console
-    loud = [skip for skip in outcome.skipped if skip.kind not in (SkipKind.NOT_NEEDED, SkipKind.FILTERED)]
-    quiet = [skip for skip in outcome.skipped if skip.kind in (SkipKind.NOT_NEEDED, SkipKind.FILTERED)]
-    for skip in loud[:_SHOWN_ROWS]:
-        console.print(f"[yellow]left alone[/]  {_escape(skip.what)}: {_escape(skip.why)}")
-    if len(loud) > _SHOWN_ROWS:
-        console.print(f"… and {len(loud) - _SHOWN_ROWS} more, see --format json", style="dim")
-    shown = quiet[:3] if outcome.units else quiet[:_SHOWN_ROWS]
-    for skip in shown:
-        console.print(f"[dim]not needed  {_escape(skip.what)}: {_escape(skip.why)}[/]")
-    if len(quiet) > len(shown):
-        console.print(f"[dim]… and {len(quiet) - len(shown)} more that need nothing or are filtered out[/]")
-
-
-def _draw_before_after(console: Any, outcome: Outcome) -> None:  # noqa: ANN401 - a rich console
-    if not outcome.units:
-        console.print(outcome.message)
-        return
-    most = max(outcome.files_before, 1)
-    for label, files, size in (
-        ("before", outcome.files_before, outcome.bytes_before),
-        ("after", outcome.files_after, outcome.bytes_after),
-    ):
-        bar = "█" * max(1, round(_BAR_CELLS * files / most)) if files else ""
-        colour = "red" if label == "before" else "green"
-        console.print(f"{label:<7}[{colour}]{bar:<{_BAR_CELLS}}[/] {files:>8} files  {format_bytes(size):>10}")
-    if outcome.status is Status.PLANNED:
-        cost = outcome.cost
-        console.print(
-            f"cost   read {format_bytes(cost.read_bytes)}, write about {format_bytes(cost.write_bytes)}, "
-            f"verify {format_bytes(cost.verify_bytes)}; needs {format_bytes(cost.staging_bytes)} free"
-        )
-        return
-    console.print(
-        f"{outcome.rows} rows verified by {outcome.verified}; {format_duration(outcome.seconds)}, of which verifying "
-        f"{format_duration(outcome.verify_seconds)} (all tasks); readers' gap {outcome.swap_ms:.1f} ms"
-    )
-    if outcome.run:
-        console.print(
-            f"undo with: packstone restore {outcome.run} {plain_text(outcome.table)}",
-            style="dim",
-            soft_wrap=True,
-        )
-
-
 def draw_health(console: Any, health: Health) -> None:  # noqa: ANN401 - a rich console
     """Draw the state of a table."""
-    from rich.table import Table
+    from rich.text import Text
 
-    colour = "green" if health.score >= _GOOD_SCORE else "yellow" if health.score >= _FAIR_SCORE else "red"
+    colour = _score_colour(health.score)
     filled = round(_BAR_CELLS * health.score / 100)
-    console.print(f"{_escape(health.table)}")
     console.print(
-        f"health [{colour}]{'█' * filled}[/][dim]{'░' * (_BAR_CELLS - filled)}[/] [{colour}]{health.score}[/] of 100"
+        Text.assemble(
+            ("health ", "bold"),
+            ("█" * filled, colour),
+            ("░" * (_BAR_CELLS - filled), "dim"),
+            (f" {health.score}", f"bold {colour}"),
+            " of 100  ",
+            short_path(health.table),
+        )
     )
     console.print(
-        f"{health.files} files in {health.partitions} partitions, {format_bytes(health.bytes)}; {health.small_files} "
-        f"({health.small_pct} %) are small; {health.ideal_files} would do"
+        f"{many(health.files, 'file')} in {many(health.partitions, 'partition')}, {format_bytes(health.bytes)}; "
+        f"{health.small_files:,} ({health.small_pct} %) are small; [bold]{health.ideal_files:,}[/] would do"
     )
-    most = max(health.histogram.values(), default=0)
-    for name, count in health.histogram.items():
-        bar = "▇" * (max(1, round(_BAR_CELLS * count / most)) if count else 0)
-        console.print(f"  {name:>10} [cyan]{bar:<{_BAR_CELLS}}[/] {count:>8}")
-    if health.worst and health.partitions > 1:
-        table = Table(box=None, pad_edge=False, header_style="dim")
-        for name in ("worst partitions", "files", "small", "bytes", "score"):
-            table.add_column(name, justify="left" if name.startswith("worst") else "right")
-        for one in health.worst[:5]:
-            table.add_row(
-                plain_text(one.partition or "."),
-                str(one.files),
-                str(one.small_files),
-                format_bytes(one.bytes),
-                str(one.score),
-            )
-        console.print(table)
-    for hazard in health.hazards[:_SHOWN_ROWS]:
-        console.print(f"[yellow]{hazard['hazard']}[/]  {_escape(hazard['where'])}: {_escape(hazard['evidence'])}")
+    _draw_shape(console, health)
+    _draw_reasons(
+        console,
+        ((hazard["hazard"], "yellow", hazard["where"], hazard["evidence"]) for hazard in health.hazards[:_SHOWN_ROWS]),
+    )
     if len(health.hazards) > _SHOWN_ROWS:
-        console.print(f"… and {len(health.hazards) - _SHOWN_ROWS} more hazards, see --format json", style="dim")
+        console.print(f"… and {len(health.hazards) - _SHOWN_ROWS:,} more hazards, see --format json", style="dim")
     if health.small_files > health.sampled_files:
-        console.print(f"[dim]looked into {health.sampled_files} of {health.small_files} small files[/]")
+        console.print(f"looked into {health.sampled_files:,} of {health.small_files:,} small files", style="dim")
+
+
+def draw_maps(console: Any, before: Health, after: Health) -> None:  # noqa: ANN401 - a rich console
+    """Draw the partitions of a table before and after, side by side, in squares of files."""
+    from rich.columns import Columns
+    from rich.panel import Panel
+    from rich.table import Table
+    from rich.text import Text
+
+    most = max((one.files for one in before.worst), default=1)
+    files_a_square = max(1, -(-most // _MAP_CELLS))
+    panels = []
+    for title, health in (("before", before), ("after", after)):
+        grid = Table.grid(padding=(0, 1))
+        grid.add_column(no_wrap=True)
+        grid.add_column(no_wrap=True, width=_MAP_CELLS)
+        grid.add_column(justify="right", no_wrap=True)
+        for one in sorted(health.worst, key=lambda one: one.partition):
+            colour = _score_colour(one.score)
+            squares = "■" * -(-one.files // files_a_square)
+            grid.add_row(plain_text(one.partition or "."), Text(squares, style=colour), f"{one.files:,}")
+        colour = _score_colour(health.score)
+        head = f"[bold]{title}[/]  [{colour}]{many(health.files, 'file')}, health {health.score}[/]"
+        panels.append(Panel(grid, title=head, title_align="left", border_style="dim", expand=False))
+    console.print(Columns(panels, padding=(0, 1)))
+    scale = "one file" if files_a_square == 1 else f"up to {files_a_square} files"
+    console.print(f"■ is {scale}", style="dim")
 
 
 def draw_lines(console: Any, lines: list[str]) -> None:  # noqa: ANN401 - a rich console
@@ -149,7 +129,146 @@ def draw_lines(console: Any, lines: list[str]) -> None:  # noqa: ANN401 - a rich
         console.print(plain_text(line), markup=False, soft_wrap=True)
 
 
-def _escape(text: str) -> str:
-    from rich.markup import escape
+def _draw_units(console: Any, outcome: Outcome) -> None:  # noqa: ANN401 - a rich console
+    planned = outcome.status is Status.PLANNED
+    table = _plain_table("partition", "how", right=("files", "bytes"))
+    if planned:
+        table.add_column("why")
+    else:
+        table.add_column("rows", justify="right")
+        table.add_column("fingerprint", no_wrap=True)
+    for unit in outcome.units[:_SHOWN_ROWS]:
+        told = (unit.why,) if planned else (f"{unit.rows:,}", _fingerprint(unit))
+        size = format_bytes(unit.bytes_before)
+        size = size if planned else f"{size} → {format_bytes(unit.bytes_after)}"
+        table.add_row(plain_text(unit.partition or "."), unit.how, f"{len(unit.inputs):,} → 1", size, *told)
+    console.print(table)
+    if len(outcome.units) > _SHOWN_ROWS:
+        console.print(f"… and {len(outcome.units) - _SHOWN_ROWS:,} more units, see --format json", style="dim")
 
-    return str(escape(plain_text(text)))
+
+def _draw_skipped(console: Any, outcome: Outcome) -> None:  # noqa: ANN401 - a rich console
+    loud = [skip for skip in outcome.skipped if skip.kind not in _QUIET]
+    quiet = [skip for skip in outcome.skipped if skip.kind in _QUIET]
+    shown = quiet[: _SHOWN_QUIET if outcome.units else _SHOWN_ROWS]
+    _draw_reasons(console, (_reason(skip) for skip in (*loud[:_SHOWN_ROWS], *shown)))
+    if len(loud) > _SHOWN_ROWS:
+        console.print(f"… and {len(loud) - _SHOWN_ROWS:,} more, see --format json", style="dim")
+    if len(quiet) > len(shown):
+        console.print(f"… and {len(quiet) - len(shown):,} more that need nothing or are left out", style="dim")
+
+
+def _draw_before_after(console: Any, outcome: Outcome) -> None:  # noqa: ANN401 - a rich console
+    most = max(outcome.files_before, 1)
+    for label, colour, files, size in (
+        ("before", "red", outcome.files_before, outcome.bytes_before),
+        ("after", "green", outcome.files_after, outcome.bytes_after),
+    ):
+        bar = _bar(files, most, cells=_BAR_CELLS)
+        console.print(f"{label:<7}[{colour}]{bar}[/] {many(files, 'file'):>14}  {format_bytes(size):>9}")
+    if outcome.status is Status.PLANNED:
+        cost = outcome.cost
+        console.print(
+            f"cost   read {format_bytes(cost.read_bytes)}, write about {format_bytes(cost.write_bytes)}, "
+            f"verify {format_bytes(cost.verify_bytes)}; needs {format_bytes(cost.staging_bytes)} free"
+        )
+        return
+    swaps = len({unit.partition for unit in outcome.units})
+    gap = format_duration(outcome.swap_ms / 1000 / max(1, swaps))
+    console.print(f"proof  {many(outcome.rows, 'row')} verified by {outcome.verified} [green]✓[/]")
+    console.print(
+        f"time   {format_duration(outcome.seconds)}, verifying took {format_duration(outcome.verify_seconds)} of task "
+        f"time; readers' gap {gap} a partition"
+    )
+    if outcome.run:
+        undo = f"undo   packstone restore {outcome.run} {short_path(outcome.table)}"
+        console.print(undo, style="dim", markup=False, soft_wrap=True)
+
+
+def _draw_shape(console: Any, health: Health) -> None:  # noqa: ANN401 - a rich console
+    """Sizes on the left, the worst partitions on the right."""
+    from rich.table import Table
+
+    filled = [at for at, count in enumerate(health.histogram.values()) if count]
+    if not filled:
+        return
+    sizes = _plain_table("size", "", right=("files",))
+    most = max(health.histogram.values())
+    for name, count in list(health.histogram.items())[filled[0] : filled[-1] + 1]:
+        sizes.add_row(name, f"[cyan]{_bar(count, most, cells=_HISTOGRAM_CELLS)}[/]", f"{count:,}")
+    if health.partitions == 1:
+        console.print(sizes)
+        return
+    both = Table.grid(padding=(0, 4))
+    both.add_row(sizes, _worst_table(health.worst))
+    console.print(both)
+
+
+def _worst_table(worst: list[PartitionHealth]) -> Any:  # noqa: ANN401 - a rich table
+    table = _plain_table("worst partitions", right=("files", "small", "bytes", "score"))
+    for one in worst[:_WORST_ROWS]:
+        colour = _score_colour(one.score)
+        name, size = plain_text(one.partition or "."), format_bytes(one.bytes)
+        table.add_row(name, f"{one.files:,}", f"{one.small_files:,}", size, f"[{colour}]{one.score}[/]")
+    if len(worst) > _WORST_ROWS:
+        table.add_row("[dim]…[/]")
+    return table
+
+
+def _draw_reasons(console: Any, reasons: Iterable[tuple[str, str, str, str]]) -> None:  # noqa: ANN401 - a rich console
+    """One line each, and what does not fit on it stands below its own beginning."""
+    from rich.table import Table
+    from rich.text import Text
+
+    grid = Table.grid(padding=(0, 2))
+    grid.add_column(no_wrap=True)
+    grid.add_column(overflow="fold")
+    for label, style, what, why in reasons:
+        grid.add_row(Text(label, style=style), Text(_sentence(what, why), style="dim" if style == "dim" else ""))
+    if grid.row_count:
+        console.print(grid)
+
+
+def _reason(skip: Skipped) -> tuple[str, str, str, str]:
+    label, style = _LABEL[skip.kind]
+    return label, style, skip.what, skip.why
+
+
+def _sentence(what: str, why: str) -> str:
+    """Join a thing and its reason; a reason that begins with the thing's whole path does not name it twice."""
+    what, why = plain_text(what), plain_text(why)
+    before, found, rest = why.partition(what)
+    if found and before.startswith("/") and before.endswith("/"):
+        return f"{what}: {rest[1:]}" if rest.startswith("/") else f"{what}{rest}"
+    return f"{what}: {why}"
+
+
+def _plain_table(*left: str, right: tuple[str, ...]) -> Any:  # noqa: ANN401 - a rich table
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, header_style="dim", show_edge=False)
+    for name in left:
+        table.add_column(name, no_wrap=True)
+    for name in right:
+        table.add_column(name, justify="right", no_wrap=True)
+    return table
+
+
+def _bar(count: int, most: int, *, cells: int) -> str:
+    """A bar to the eighth of a cell; whatever is there at all can be seen."""
+    eighths = round(8 * cells * count / most) if most else 0
+    if count:
+        eighths = max(1, eighths)
+    bar = "█" * (eighths // 8) + _EIGHTHS[eighths % 8].strip()
+    return f"{bar:<{cells}}"
+
+
+def _fingerprint(unit: UnitOutcome) -> str:
+    digits = unit.fingerprint.rpartition(" ")[2]
+    return f"{digits[:_FINGERPRINT_DIGITS]}…" if digits else "counted"
+
+
+def _score_colour(score: int) -> str:
+    if score >= _GOOD_SCORE:
+        return "green"
+    return "yellow" if score >= _FAIR_SCORE else "red"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from pathlib import Path
 from typing import Any
 
 import click
@@ -23,6 +24,8 @@ def make_console(*, stderr: bool = False) -> Any:  # noqa: ANN401 - rich is impo
     from rich.console import Console
 
     stream = sys.stderr if stderr else sys.stdout
+    if "utf" not in (stream.encoding or "").lower() and hasattr(stream, "reconfigure"):
+        stream.reconfigure(errors="replace")  # a terminal that cannot draw a bar shows question marks, not a trace
     width = None if stream.isatty() else 100
     return Console(stderr=stderr, width=width, highlight=False, soft_wrap=False, emoji=False)
 
@@ -30,3 +33,18 @@ def make_console(*, stderr: bool = False) -> Any:  # noqa: ANN401 - rich is impo
 def plain_text(text: str) -> str:
     """Make any file name printable: bytes that are no text show as escapes."""
     return text.encode("utf-8", "backslashreplace").decode("utf-8")
+
+
+def many(count: int, noun: str) -> str:
+    """Count things: ``1 file``, ``1,204 files``."""
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+
+
+def short_path(path: str) -> str:
+    """Show a path as one would type it here: relative if it lies below the working folder."""
+    try:
+        here = str(Path.cwd())
+    except OSError:  # the working folder was removed
+        return plain_text(path)
+    is_below = here != "/" and path.startswith(f"{here}/")
+    return plain_text(path[len(here) + 1 :] if is_below else path)

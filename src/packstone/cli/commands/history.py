@@ -47,7 +47,7 @@ def command(
 def _draw(console: Any, runs: tuple[RunRecord, ...]) -> None:  # noqa: ANN401 - a rich console
     from rich.table import Table
 
-    from packstone.cli.output import plain_text
+    from packstone.cli.output import short_path
     from packstone.model.sizes import format_bytes
 
     if not runs:
@@ -68,7 +68,7 @@ def _draw(console: Any, runs: tuple[RunRecord, ...]) -> None:  # noqa: ANN401 - 
         table.add_row(
             run.run,
             run.status,
-            plain_text(run.table),
+            short_path(run.table),
             f"{run.files_before} → {run.files_after}",
             f"{format_bytes(run.bytes_before)} → {format_bytes(run.bytes_after)}",
             reads,

@@ -29,7 +29,7 @@ def command(
     """
     from packstone.cli.draw import draw_lines
     from packstone.cli.find_run import find_target
-    from packstone.cli.output import show
+    from packstone.cli.output import many, show
     from packstone.model.sizes import format_bytes
     from packstone.service.hive_table import HiveTable
 
@@ -38,8 +38,8 @@ def command(
         return 0
     report = table.restore(run, take_over=take_over)
     lines = [
-        f"restored {report.files_restored} files ({format_bytes(report.bytes_restored)}) of {len(report.partitions)} "
-        f"partitions; {report.files_removed} merged files removed"
+        f"restored {many(report.files_restored, 'file')} ({format_bytes(report.bytes_restored)}) of "
+        f"{many(len(report.partitions), 'partition')}; {many(report.files_removed, 'merged file')} removed"
         if report.partitions
         else f"Run {run} was undone already; nothing to do."
     ]

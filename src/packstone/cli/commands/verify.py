@@ -20,14 +20,14 @@ def command(run: str, target: str | None, history_url: str | None, **typed: Any)
     from packstone.cli.arguments import read_engine
     from packstone.cli.draw import draw_lines
     from packstone.cli.find_run import find_target
-    from packstone.cli.output import show
+    from packstone.cli.output import many, show
     from packstone.service.hive_table import HiveTable
 
     table = HiveTable(find_target(run, target, history_url), engine=read_engine(typed))
     report = table.verify(run)
     proved = (
-        f"verified {report.rows} rows in {report.proved} merged files against the record, "
-        f"{report.originals_read} of them against their originals too"
+        f"verified {many(report.rows, 'row')} in {many(report.proved, 'merged file')} against the record, "
+        f"{report.originals_read:,} of them against their originals too"
     )
     lines = [f"MISMATCH  {problem}" for problem in report.problems] or [proved]
     show(
