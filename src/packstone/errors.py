@@ -84,5 +84,11 @@ class VerificationError(CorruptionError):
     """The rows after the rewrite are not the rows before it; nothing was published."""
 
 
+def storage_sentence(error: OSError) -> str:
+    """Say what the operating system said, and about which file, as one sentence."""
+    about = f" ({error.filename})" if error.filename else ""
+    return f"The storage failed: {error.strerror or error}{about}."
+
+
 def _rebuild(kind: type[PackstoneError], message: str, facts: dict[str, Any]) -> PackstoneError:
     return kind(message, **facts)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import itertools
 import os
 import sys
 from typing import Any
@@ -10,7 +11,7 @@ from typing import Any
 import click
 
 from packstone import __version__
-from packstone.errors import PackstoneError
+from packstone.errors import ConflictError, PackstoneError, storage_sentence
 
 # Command -> (module, what it does). The help of the whole program imports none of the modules.
 COMMANDS: dict[str, tuple[str, str]] = {
@@ -71,33 +72,46 @@ def run(arguments: list[str]) -> int:
         with interruptible():
             result: Any = cli.main(arguments, prog_name="packstone", standalone_mode=False)
         return result if isinstance(result, int) else 0
-    except click.ClickException as error:
+    except click.exceptions.NoArgsIsHelpError as error:
         error.show()
         return error.exit_code
+    except click.ClickException as error:
+        return _fail(_usage_sentence(error), error.exit_code, arguments)
     except PackstoneError as error:
-        return _fail(error.message, error.exit_code, arguments)
+        return _fail(error.message, error.exit_code, arguments, is_conflict=isinstance(error, ConflictError))
     except (Interrupted, KeyboardInterrupt, click.Abort):
         return _fail("Interrupted; nothing is half done.", 1, arguments)
     except BrokenPipeError:
         # Whoever read our output has seen enough; Python would complain once more while it ends.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
+    except OSError as error:
+        return _fail(f"{storage_sentence(error)} Mend that and run the command again.", 1, arguments)
     except Exception as error:  # the last resort: one sentence, the trace on request
         if _wants_trace(arguments):
             raise
         return _fail(f"Unexpected {type(error).__name__}: {error}. Run again with --debug for the trace.", 1, arguments)
 
 
-def _fail(message: str, code: int, arguments: list[str]) -> int:
+def _usage_sentence(error: click.ClickException) -> str:
+    """What click would print in four lines, as one sentence."""
+    said = " ".join(error.format_message().split()).rstrip(".")
+    context = error.ctx if isinstance(error, click.UsageError) else None
+    return f"{said}; see `{context.command_path} --help`." if context is not None else f"{said}."
+
+
+def _fail(message: str, code: int, arguments: list[str], *, is_conflict: bool = False) -> int:
     if _wants_trace(arguments):
         import traceback
 
         traceback.print_exc()
-    click.echo(f"packstone: {message}".encode(errors="backslashreplace").decode(), err=True)
-    if "json" in arguments or "--format=json" in arguments:
+    from packstone.cli.output import plain_text
+
+    click.echo(f"packstone: {plain_text(message)}", err=True)
+    if "--format=json" in arguments or ("--format", "json") in itertools.pairwise(arguments):
         import json
 
-        status = "refused" if code == 3 else "failed"  # noqa: PLR2004 - the documented exit code
+        status = "conflict" if is_conflict else "refused" if code == 3 else "failed"  # noqa: PLR2004 - the exit code
         click.echo(json.dumps({"format_version": 1, "status": status, "message": message}))
     return code
 

@@ -131,7 +131,7 @@ budget_options = _stack(
     click.option("--max-bytes", default=None, metavar="SIZE", help="Read at most so much."),
     click.option("--max-files", type=int, default=None, help="Merge at most so many files."),
     click.option("--max-seconds", type=float, default=None, help="Start nothing new after so long."),
-    click.option("--parallel", type=click.IntRange(min=1), default=None, help="At most so many units at once."),
+    click.option("--parallel", type=int, default=None, help="At most so many units at once."),
 )
 
 engine_options = _stack(

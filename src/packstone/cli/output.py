@@ -31,8 +31,8 @@ def make_console(*, stderr: bool = False) -> Any:  # noqa: ANN401 - rich is impo
 
 
 def plain_text(text: str) -> str:
-    """Make any file name printable: bytes that are no text show as escapes."""
-    return text.encode("utf-8", "backslashreplace").decode("utf-8")
+    """Make any file name printable on one line: what is no text, and control characters, show as escapes."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape", "surrogatepass").decode() for c in text)
 
 
 def many(count: int, noun: str) -> str:

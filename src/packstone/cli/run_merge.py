@@ -25,9 +25,12 @@ def run_merge(command: str, location: Location, typed: dict[str, Any]) -> int:
     engine = read_engine(typed)
 
     from packstone.cli.draw import draw_outcome
+    from packstone.history.connect import check_url
     from packstone.service.compaction import compact_and_record
     from packstone.service.hive_table import HiveTable
 
+    history_url = history_address(typed["history_url"])
+    check_url(history_url)
     progress = BarProgress()
     table = HiveTable(location.path, engine=engine, progress=progress)
     outcome, warnings = compact_and_record(
@@ -37,7 +40,7 @@ def run_merge(command: str, location: Location, typed: dict[str, Any]) -> int:
         budget=budget,
         take_over=typed["take_over"],
         command=command,
-        history_url=history_address(typed["history_url"]),
+        history_url=history_url,
         measure_read=typed["measure_read"],
     )
     for warning in warnings:

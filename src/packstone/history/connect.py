@@ -45,6 +45,11 @@ def parse_url(text: str) -> URL:
     return url
 
 
+def check_url(text: str) -> None:
+    """Raise InvalidInputError if the address can never work: asked before hours of work, not after."""
+    _load_driver(parse_url(text)).dispose()
+
+
 def display_url(url: URL) -> str:
     """Return the address as messages show it: no password, and no query, where passwords also hide."""
     return url.set(query={}).render_as_string(hide_password=True)

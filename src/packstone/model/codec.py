@@ -59,16 +59,23 @@ def load_record(kind: type[T], data: bytes, *, path: str) -> T:
     """Read a record from disk; refuse a newer format, report an unreadable one with its path."""
     try:
         plain = json.loads(data)
-        version = plain["format_version"]
+        version = int(plain["format_version"])
     except (ValueError, KeyError, TypeError) as error:
-        raise CorruptionError(f"The record {path} cannot be read; move it away to go on.", file=path) from error
+        raise _damaged(path) from error
     if version > FORMAT_VERSION:
         raise RefusedError(
             f"The record {path} was written by a newer packstone (format {version}); upgrade packstone.",
             file=path,
         )
-    value: T = from_plain(kind, plain)
+    try:
+        value: T = from_plain(kind, plain)
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise _damaged(path) from error
     return value
+
+
+def _damaged(path: str) -> CorruptionError:
+    return CorruptionError(f"The record {path} cannot be read; move it away to go on.", file=path)
 
 
 @cache

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from packstone.errors import InvalidInputError
 from packstone.model.time_window import TimeWindow
 
 
@@ -25,3 +26,11 @@ class Budget:
     max_files: int | None = None
     max_seconds: float | None = None
     parallel: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.max_files is not None and self.max_files < 1:
+            raise InvalidInputError(f"--max-files is {self.max_files}; it must be at least 1.")
+        if self.max_seconds is not None and not self.max_seconds >= 0:  # so written, NaN is refused too
+            raise InvalidInputError(f"--max-seconds is {self.max_seconds:g}; it must not be negative.")
+        if self.parallel is not None and self.parallel < 1:
+            raise InvalidInputError(f"--parallel is {self.parallel}; it must be at least 1.")

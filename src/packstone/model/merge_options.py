@@ -8,6 +8,7 @@ from packstone.errors import InvalidInputError
 from packstone.model.unit import Verify
 
 DEFAULT_BLOCK_BYTES = 120 << 20
+_MAX_KEEP_DAYS = 36_500
 CODECS = ("keep", "zstd", "snappy", "gzip")
 
 
@@ -35,5 +36,5 @@ class MergeOptions:
             raise InvalidInputError(f"--codec {self.codec} is unknown; use one of {', '.join(CODECS)}.")
         if self.header_lines < 0:
             raise InvalidInputError(f"--header is {self.header_lines}; it must not be negative.")
-        if self.keep_days < 0:
-            raise InvalidInputError(f"--keep-days is {self.keep_days:g}; it must not be negative.")
+        if not 0 <= self.keep_days <= _MAX_KEEP_DAYS:  # so written, NaN is refused too
+            raise InvalidInputError(f"--keep-days is {self.keep_days:g}; it must be from 0 to {_MAX_KEEP_DAYS}.")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import getpass
 import socket
 from dataclasses import replace
@@ -9,10 +10,11 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from packstone import __version__
-from packstone.errors import PackstoneError
+from packstone.errors import ConflictError, InvalidInputError, PackstoneError, RefusedError
 from packstone.history.store import open_history
 from packstone.model.outcome import Outcome, Status
 from packstone.model.run_record import RunRecord, UnitRecord
+from packstone.service.hive_table import empty_outcome
 from packstone.service.measure_read import ReadMeasurement, measure_reads
 
 if TYPE_CHECKING:
@@ -34,7 +36,13 @@ def compact_and_record(
 ) -> tuple[Outcome, list[str]]:
     """Run, then record; a history that cannot be written is a warning, never a failed merge."""
     began = datetime.now(UTC)
-    outcome = table.compact(options, filters=filters, budget=budget, take_over=take_over, command=command)
+    try:
+        outcome = table.compact(options, filters=filters, budget=budget, take_over=take_over, command=command)
+    except PackstoneError as error:
+        if not isinstance(error, InvalidInputError):  # a wrong call is no run
+            with contextlib.suppress(PackstoneError), open_history(history_url) as history:
+                history.record_run(_run_record(_stopped(table, error), command, began))
+        raise
     if measure_read and outcome.run is not None:
         readings = measure_reads(table.journal, outcome.run)
         outcome = replace(outcome, read_times=tuple(_plain(reading) for reading in readings))
@@ -46,6 +54,13 @@ def compact_and_record(
     except PackstoneError as error:
         return outcome, [f"The run is done but could not be recorded: {error.message}"]
     return outcome, []
+
+
+def _stopped(table: HiveTable, error: PackstoneError) -> Outcome:
+    """What the history says of a run that ended in an error and committed nothing."""
+    status = Status.CONFLICT if isinstance(error, ConflictError) else Status.FAILED
+    status = Status.REFUSED if isinstance(error, RefusedError) else status
+    return replace(empty_outcome(table.path, status, (), verified="none"), message=error.message)
 
 
 def _run_record(outcome: Outcome, command: str, began: datetime) -> RunRecord:
@@ -72,7 +87,7 @@ def _run_record(outcome: Outcome, command: str, began: datetime) -> RunRecord:
         host=socket.gethostname(),
         user=_user(),
         packstone_version=__version__,
-        message="; ".join(str(skip) for skip in outcome.skipped[:5])[:1000],
+        message=("; ".join(str(skip) for skip in outcome.skipped[:5]) or outcome.message)[:1000],
     )
 
 

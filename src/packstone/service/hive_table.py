@@ -109,7 +109,7 @@ class HiveTable:
         closed = _outside_window(filters)
         if closed is not None:
             skipped = (Skipped(what=self.path, why=closed, kind=SkipKind.REFUSED),)
-            return _empty_outcome(self.path, Status.REFUSED, skipped, verified=options.verify)
+            return empty_outcome(self.path, Status.REFUSED, skipped, verified=options.verify)
         began = time.perf_counter()
         engine = LazyEngine(self._engine)
         try:
@@ -270,7 +270,8 @@ def _done(
     )
 
 
-def _empty_outcome(path: str, status: Status, skipped: tuple[Skipped, ...], *, verified: str) -> Outcome:
+def empty_outcome(path: str, status: Status, skipped: tuple[Skipped, ...], *, verified: str) -> Outcome:
+    """The answer of a run that did nothing."""
     return Outcome(
         run=None,
         table=path,

@@ -13,7 +13,13 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from packstone.errors import ConflictError, PackstoneError, VerificationError
+from packstone.errors import (
+    ConflictError,
+    PackstoneError,
+    UnavailableError,
+    VerificationError,
+    storage_sentence,
+)
 from packstone.model.outcome import UnitOutcome
 from packstone.model.sizes import format_bytes
 from packstone.model.skipped import SkipKind, Skipped
@@ -79,7 +85,18 @@ class MergeRun:
     _done_bytes: int = 0
 
     def run(self, plans: Iterable[PartitionPlan]) -> None:
-        """Take up the plans, wave after wave, round after round."""
+        """Take up the plans; if the run must stop, what it committed before is still its answer."""
+        try:
+            self._run_all(plans)
+        except (PackstoneError, OSError) as error:
+            stop = error if isinstance(error, PackstoneError) else UnavailableError(storage_sentence(error))
+            if not self.units:
+                raise stop from error
+            root = self.session.layout.root
+            self.skipped.append(Skipped(what=root, why=f"The run stopped here. {stop.message}", kind=SkipKind.FAILED))
+
+    def _run_all(self, plans: Iterable[PartitionPlan]) -> None:
+        """Wave after wave, round after round."""
         wave: list[PartitionWork] = []
         for plan in plans:
             self.skipped.extend(plan.skipped)
@@ -218,8 +235,9 @@ class MergeRun:
                 self.skipped.append(Skipped(what=what, why=conflict.message, kind=SkipKind.CONFLICT))
                 self.session.release(work.partition)
                 return
-            except PackstoneError as error:
-                self.skipped.append(Skipped(what=what, why=error.message, kind=SkipKind.FAILED))
+            except (PackstoneError, OSError) as error:
+                why = error.message if isinstance(error, PackstoneError) else storage_sentence(error)
+                self.skipped.append(Skipped(what=what, why=why, kind=SkipKind.FAILED))
                 self.session.keep_staging = True
                 self.session.release(work.partition)
                 return

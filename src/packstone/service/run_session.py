@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import posixpath
 import threading
 import time
 import uuid
@@ -44,10 +46,6 @@ class RunSession:
         return Owner(run=self.run, process=ProcessIdentity.mine(), heartbeat_path=self.layout.heartbeat(self.run))
 
     def __enter__(self) -> Self:
-        try:
-            self.io.make_dirs(self.layout.run(self.run))
-        except OSError as error:
-            raise UnavailableError(f"{self.layout.state} cannot be written: {error.strerror or error}.") from error
         info = RunInfo(
             run=self.run,
             command=self._command,
@@ -55,20 +53,35 @@ class RunSession:
             process=ProcessIdentity.mine(),
             started_at=self.started_at.isoformat(),
         )
-        self.io.replace(f"{self.layout.run(self.run)}/run.json", dump_record(info))
+        try:
+            self.io.make_dirs(self.layout.run(self.run))
+            self.io.replace(f"{self.layout.run(self.run)}/run.json", dump_record(info))
+        except OSError as error:
+            self.io.remove_tree(self.layout.run(self.run))
+            self._tidy()
+            raise UnavailableError(f"{self.layout.state} cannot be written: {error.strerror or error}.") from error
         self._thread.start()
         return self
 
     def __exit__(self, *_: object) -> None:
         self._stop.set()
         self._thread.join()
-        for partition in list(self._claims):
-            self.release(partition)
-        if not self.keep_staging:
-            end_run(self.journal, self.run)
+        # On a full disk neither may be possible to write (staging goes first, to make room); a run whose process
+        # is gone counts as ended all the same.
+        with contextlib.suppress(OSError):
+            if not self.keep_staging:
+                end_run(self.journal, self.run)
+        with contextlib.suppress(OSError):
+            for partition in list(self._claims):
+                self.release(partition)
+        self._tidy()
+
+    def _tidy(self) -> None:
+        """Leave no empty folders."""
         for folder in (f"{self.layout.state}/staging", self.layout.runs, f"{self.layout.state}/owners"):
             self.io.remove_empty_dir(folder)
         self.io.remove_empty_dir(self.layout.state)
+        self.io.remove_empty_dir(posixpath.dirname(self.layout.state))
 
     def claim(self, partition: str) -> None:
         """Own a partition; ConflictError if somebody alive does."""
