@@ -8,6 +8,7 @@ from packstone.cli.output import many, plain_text, short_path
 from packstone.model.outcome import Outcome, Status, UnitOutcome
 from packstone.model.sizes import format_bytes, format_duration
 from packstone.model.skipped import SkipKind, Skipped
+from packstone.strategy.small_files import DEFAULT_MIN_FILES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -75,7 +76,7 @@ def draw_health(console: Any, health: Health) -> None:  # noqa: ANN401 - a rich 
         Text.assemble(
             ("health ", "bold"),
             ("█" * filled, colour),
-            ("░" * (_BAR_CELLS - filled), "dim"),
+            ("─" * (_BAR_CELLS - filled), "dim"),
             (f" {health.score}", f"bold {colour}"),
             " of 100  ",
             short_path(health.table),
@@ -112,11 +113,11 @@ def draw_maps(console: Any, before: Health, after: Health) -> None:  # noqa: ANN
         grid.add_column(no_wrap=True, width=_MAP_CELLS)
         grid.add_column(justify="right", no_wrap=True)
         for one in sorted(health.worst, key=lambda one: one.partition):
-            colour = _score_colour(one.score)
+            colour = "green" if one.files < DEFAULT_MIN_FILES else _score_colour(one.score)
             squares = "■" * -(-one.files // files_a_square)
             grid.add_row(plain_text(one.partition or "."), Text(squares, style=colour), f"{one.files:,}")
         colour = _score_colour(health.score)
-        head = f"[bold]{title}[/]  [{colour}]{many(health.files, 'file')}, health {health.score}[/]"
+        head = f"[not dim bold]{title}[/]  [not dim {colour}]{many(health.files, 'file')}, health {health.score}[/]"
         panels.append(Panel(grid, title=head, title_align="left", border_style="dim", expand=False))
     console.print(Columns(panels, padding=(0, 1)))
     scale = "one file" if files_a_square == 1 else f"up to {files_a_square} files"

@@ -72,15 +72,15 @@ class Tour:
         self._step = 0
 
     def walk(self, engine_factory: Callable[[], Engine]) -> None:
-        """Ill, planned, merged, well, proved, undone, remembered."""
+        """Ill, planned, merged, proved, well, undone, remembered."""
         self._welcome()
         before = self._see_it_ill()
         self._plan()
         with self._engine(engine_factory):
             run = self._merge()
-            self._see_it_well(before)
             self._prove(run)
             second = self._merge_the_rest()
+        self._see_it_well(before)
         self._undo(second)
         self._remember()
 
