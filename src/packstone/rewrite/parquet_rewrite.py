@@ -16,6 +16,7 @@ from packstone.errors import UnreadableFileError
 from packstone.rewrite.int96 import find_int96_unit, int96_columns
 from packstone.rewrite.parquet_footer import one_line, open_parquet
 from packstone.rewrite.parquet_writer import WriterSettings, find_writer_settings, sort_keys
+from packstone.rewrite.read_ahead import read_ahead
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -41,7 +42,7 @@ def rewrite_parquet(io: FileIO, paths: Sequence[str], output: str, *, codec: str
             unit = find_int96_unit(io, paths)
     with open_parquet(io, paths[0], coerce_int96_timestamp_unit=unit) as first:
         settings = find_writer_settings(first, codec=codec, files=len(paths))
-    batches = _read_batches(io, paths, unit=unit)
+    batches = read_ahead(_read_batches(io, paths, unit=unit))
     return _write_groups(io, output, _cut_row_groups(batches), settings=settings)
 
 

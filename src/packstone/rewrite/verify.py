@@ -15,6 +15,7 @@ from packstone.rewrite.fingerprint import Fingerprint, fingerprint_batch, finger
 from packstone.rewrite.int96 import int96_columns, read_as_nanoseconds
 from packstone.rewrite.parquet_footer import one_line, open_parquet, schema_tree, writer_semantics
 from packstone.rewrite.parquet_rewrite import batch_rows_for, decoded_row_bytes
+from packstone.rewrite.read_ahead import read_ahead
 from packstone.rewrite.text_concatenate import read_chunks, read_header
 
 if TYPE_CHECKING:
@@ -28,22 +29,8 @@ if TYPE_CHECKING:
 def fingerprint_parquet(io: FileIO, paths: Sequence[str]) -> Fingerprint:
     """Fingerprint all rows of Parquet files."""
     total = Fingerprint.zero()
-    row_bytes = 0
-    for path in paths:
-        with open_parquet(io, path, coerce_int96_timestamp_unit="us") as file:
-            one = Fingerprint.zero()
-            try:
-                row_bytes = decoded_row_bytes(file, known=row_bytes)
-                for batch in _lossless_batches(io, path, file, batch_rows=batch_rows_for(row_bytes)):
-                    one += fingerprint_batch(batch)
-            except (pa.ArrowException, OSError) as error:
-                raise UnreadableFileError(f"{path} has a broken data page: {one_line(error)}.", file=path) from error
-            if one.rows != file.metadata.num_rows:
-                raise UnreadableFileError(
-                    f"{path} holds {one.rows} rows although its footer says {file.metadata.num_rows}.",
-                    file=path,
-                )
-        total += one
+    for batch in read_ahead(_all_rows(io, paths)):
+        total += fingerprint_batch(batch)
     return total
 
 
@@ -93,6 +80,25 @@ def check_same_header(io: FileIO, inputs: Sequence[str], output: str, *, header_
     """The output must begin with the first input's header."""
     if read_header(io, output, header_lines).rstrip(b"\n") != read_header(io, inputs[0], header_lines).rstrip(b"\n"):
         raise VerificationError(f"The header written differs from that of {inputs[0]}.", file=inputs[0])
+
+
+def _all_rows(io: FileIO, paths: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of file after file, each held against the number that its footer states."""
+    row_bytes = 0
+    for path in paths:
+        with open_parquet(io, path, coerce_int96_timestamp_unit="us") as file:
+            rows = 0
+            try:
+                row_bytes = decoded_row_bytes(file, known=row_bytes)
+                for batch in _lossless_batches(io, path, file, batch_rows=batch_rows_for(row_bytes)):
+                    rows += batch.num_rows
+                    yield batch
+            except (pa.ArrowException, OSError) as error:
+                raise UnreadableFileError(f"{path} has a broken data page: {one_line(error)}.", file=path) from error
+            if rows != file.metadata.num_rows:
+                raise UnreadableFileError(
+                    f"{path} holds {rows} rows although its footer says {file.metadata.num_rows}.", file=path
+                )
 
 
 def _lossless_batches(io: FileIO, path: str, file: pq.ParquetFile, *, batch_rows: int) -> Iterator[pa.RecordBatch]:
