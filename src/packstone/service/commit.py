@@ -38,6 +38,8 @@ def commit_partition(
     again = second_listing(session, listing.partition)
     if again.writing is not None:
         raise ConflictError(f"{again.writing}; nothing was changed there")
+    if again.refused is not None:
+        raise ConflictError(f"{listing.directory} must not be merged any more: {again.refused}")
     backup = session.layout.backup(session.run, backup_root=options.backup_root)
     intent = SwapIntent(
         run=session.run,
@@ -50,7 +52,12 @@ def commit_partition(
         summaries=_summaries(session, listing),
         keep_until=time.time() + options.keep_days * _DAY_SECONDS,
     )
-    return commit_swap(session.journal, intent, now_seconds=time.time())
+    return commit_swap(
+        session.journal,
+        intent,
+        now_seconds=time.time(),
+        check_ours=lambda: session.check_owned(listing.partition),
+    )
 
 
 def check_backup_root(session: RunSession, backup_root: str | None) -> None:

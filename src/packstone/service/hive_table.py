@@ -17,6 +17,7 @@ from packstone.service import maintenance
 from packstone.service.commit import check_backup_root
 from packstone.service.engine import Engine, InlineEngine, LazyEngine
 from packstone.service.health import Health, observe_health
+from packstone.service.interrupts import finish_first
 from packstone.service.merge_run import MergeRun, deadline, now_utc
 from packstone.service.planner import Planner
 from packstone.service.progress import NoProgress, Progress
@@ -115,7 +116,10 @@ class HiveTable:
         try:
             with RunSession(self.journal, command=command, take_over=take_over) as session:
                 check_backup_root(session, options.backup_root)
-                recovered = recover_table(self.journal, me=session.me, now_seconds=time.time(), take_over=take_over)
+                with finish_first():
+                    recovered = recover_table(
+                        self.journal, me=session.me, now_seconds=session.store_now(), take_over=take_over
+                    )
                 staging = session.layout.staging(session.run)
                 planner = self._planner(options, filters, engine=engine, staging=staging)
                 run = MergeRun(

@@ -45,9 +45,10 @@ def finish_first() -> Iterator[None]:
         yield
     finally:
         _State.deferring -= 1
-    if _State.pending and _State.deferring == 0:
-        _State.pending = False
-        raise Interrupted
+        # Also when the block failed: otherwise a swap that ends in a conflict would swallow the signal.
+        if _State.pending and _State.deferring == 0:
+            _State.pending = False
+            raise Interrupted
 
 
 def _on_signal(_number: int, _frame: FrameType | None) -> None:

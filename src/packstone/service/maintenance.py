@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from packstone.errors import InvalidInputError
+from packstone.errors import ConflictError, InvalidInputError
 from packstone.model.unit import How, Verify
 from packstone.rewrite.fingerprint import Fingerprint
 from packstone.service.interrupts import finish_first
@@ -80,6 +80,7 @@ class CleanReport:
     bytes: int
     changed: tuple[str, ...]
     kept_runs: int
+    busy: tuple[str, ...] = ()  # partitions that somebody works on, left for the next time
 
     def to_json(self) -> dict[str, Any]:
         """The documented keys."""
@@ -92,6 +93,7 @@ class CleanReport:
             "files": self.files,
             "bytes": self.bytes,
             "left_alone": list(self.changed),
+            "busy": list(self.busy),
             "runs_still_kept": self.kept_runs,
         }
 
@@ -126,7 +128,7 @@ def recover(journal: Journal, *, take_over: bool) -> RecoverReport:
     if not journal.list_runs():
         return RecoverReport(table=journal.layout.root, actions=(), left=())
     with RunSession(journal, command="recover", take_over=take_over) as session, finish_first():
-        found = recover_table(journal, me=session.me, now_seconds=time.time(), take_over=take_over)
+        found = recover_table(journal, me=session.me, now_seconds=session.store_now(), take_over=take_over)
     left = tuple(str(one) for one in found if one.action.startswith("left alone"))
     actions = tuple(str(one) for one in found if not one.action.startswith("left alone"))
     return RecoverReport(table=journal.layout.root, actions=actions, left=left)
@@ -136,14 +138,16 @@ def restore(journal: Journal, run: str, *, take_over: bool) -> RestoreReport:
     """Undo one run: all of its partitions, or none if one of them cannot be."""
     if run not in journal.list_runs():
         raise InvalidInputError(f"There is no run {run} of {journal.layout.root}; `packstone history` lists the runs.")
-    with RunSession(journal, command="restore", take_over=take_over) as session:
-        recover_table(journal, me=session.me, now_seconds=time.time(), take_over=take_over)
-        swaps = plan_restore(journal, run)
-        for partition in sorted({intent.partition for intent in swaps}):
+    with RunSession(journal, command="restore", take_over=take_over, restores=run) as session:
+        with finish_first():
+            recover_table(journal, me=session.me, now_seconds=session.store_now(), take_over=take_over)
+        for partition in sorted({intent.partition for intent in plan_restore(journal, run)}):
             session.claim(partition)
-        for intent in plan_restore(journal, run):
+        swaps = plan_restore(journal, run)
+        for intent in swaps:
             with finish_first():
-                restore_swap(journal, intent, now_seconds=time.time())
+                session.check_owned(intent.partition)
+                restore_swap(journal, intent, by=session.run, now_seconds=time.time())
     return RestoreReport(
         table=journal.layout.root,
         run=run,
@@ -160,14 +164,20 @@ def clean(journal: Journal, *, dry_run: bool) -> CleanReport:
     if dry_run or not journal.list_runs():
         return _clean_report(journal, list(plan_clean(journal, now_seconds=now)), dry_run=dry_run, now=now)
     with RunSession(journal, command="clean") as session:
-        recover_table(journal, me=session.me, now_seconds=now)
-        planned = []
+        with finish_first():
+            recover_table(journal, me=session.me, now_seconds=session.store_now())
+        planned, busy = [], []
         for cleaning in plan_clean(journal, now_seconds=now):
-            session.claim(cleaning.intent.partition)
-            clean_swap(journal, cleaning, now_seconds=now)
-            session.release(cleaning.intent.partition)
+            try:
+                session.claim(cleaning.intent.partition)
+            except ConflictError as conflict:
+                busy.append(conflict.message)
+                continue
+            with finish_first():
+                clean_swap(journal, cleaning, now_seconds=now)
+                session.release(cleaning.intent.partition)
             planned.append(cleaning)
-    return _clean_report(journal, planned, dry_run=False, now=now)
+    return replace(_clean_report(journal, planned, dry_run=False, now=now), busy=tuple(busy))
 
 
 def _clean_report(journal: Journal, planned: list[Any], *, dry_run: bool, now: float) -> CleanReport:

@@ -115,6 +115,10 @@ class MergeRun:
         if stop is not None:
             self.skipped.append(Skipped(what=what, why=stop, kind=SkipKind.FILTERED))
             return
+        if not self._is_on_one_store(work.plan.listing.directory):
+            why = "it is on another file system than its table's backup, and originals are moved, not copied"
+            self.skipped.append(Skipped(what=what, why=why, kind=SkipKind.REFUSED))
+            return
         try:
             self.session.claim(work.partition)
         except ConflictError as conflict:
@@ -130,6 +134,11 @@ class MergeRun:
             wave.append(work)
         else:
             self.session.release(work.partition)
+
+    def _is_on_one_store(self, directory: str) -> bool:
+        """A partition can be a mount of its own."""
+        io = self.session.io
+        return io.store_id(directory) == io.store_id(self.options.backup_root or self.session.layout.state)
 
     def _spec(self, work: PartitionWork, planned: PlannedUnit) -> UnitSpec:
         self._next_unit += 1
@@ -170,7 +179,8 @@ class MergeRun:
         again: list[PartitionWork] = []
         for work in wave:
             self._finish_partition(work, again)
-        self.session.io.remove_tree(staging)
+        if not self.session.keep_staging:
+            self.session.io.remove_tree(staging)
         return again
 
     def _with_room(self, wave: list[PartitionWork]) -> list[PartitionWork]:
@@ -211,7 +221,7 @@ class MergeRun:
             for unit in result.units:
                 by_unit[unit.unit].results[unit.unit] = unit
                 if unit.status is UnitStatus.MISMATCH:
-                    self.session.keep_staging = True
+                    self.session.keep_evidence = True
                     raise VerificationError(f"{unit.message} The evidence is kept in {staging}.", staging=staging)
         self._done_units += len(specs)
         self._done_bytes += total_bytes
@@ -239,7 +249,7 @@ class MergeRun:
                 why = error.message if isinstance(error, PackstoneError) else storage_sentence(error)
                 self.skipped.append(Skipped(what=what, why=why, kind=SkipKind.FAILED))
                 self.session.keep_staging = True
-                self.session.release(work.partition)
+                self.session.release(work.partition, is_unfinished=True)
                 return
             self._note_committed(work, written, swapped)
         work.allowed -= broken

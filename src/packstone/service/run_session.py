@@ -10,12 +10,13 @@ import uuid
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Self
 
-from packstone.errors import UnavailableError
+from packstone.errors import ConflictError, UnavailableError
 from packstone.model.codec import dump_record
+from packstone.service.interrupts import finish_first
 from packstone.storage import ownership
 from packstone.storage.ownership import HEARTBEAT_SECONDS, Owner, ProcessIdentity
 from packstone.tables.hive.journal import RunInfo
-from packstone.tables.hive.recover import end_run
+from packstone.tables.hive.recover import end_run, find_unfinished
 
 if TYPE_CHECKING:
     from packstone.tables.hive.journal import Journal
@@ -29,16 +30,17 @@ def new_run_id() -> str:
 class RunSession:
     """A run from its first record to its last; use it as a context manager."""
 
-    def __init__(self, journal: Journal, *, command: str, take_over: bool = False) -> None:
+    def __init__(self, journal: Journal, *, command: str, take_over: bool = False, restores: str | None = None) -> None:
         self.journal, self.io, self.layout = journal, journal.io, journal.layout
         self.take_over = take_over
         self.run = new_run_id()
         self.started_at = datetime.now(UTC)
-        self._command = command
+        self._command, self._restores = command, restores
         self._claims: dict[str, int] = {}
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._beat, daemon=True, name="packstone-heartbeat")
-        self.keep_staging = False
+        self.keep_staging = False  # a swap is half-way, its outputs are needed
+        self.keep_evidence = False  # a merge was wrong, somebody will want to see it
 
     @property
     def me(self) -> Owner:
@@ -52,28 +54,37 @@ class RunSession:
             table=self.layout.root,
             process=ProcessIdentity.mine(),
             started_at=self.started_at.isoformat(),
+            restores=self._restores,
         )
         try:
             self.io.make_dirs(self.layout.run(self.run))
+            # Before anything says who we are: a run without a heartbeat is dead to other hosts.
+            self.io.replace(self.layout.heartbeat(self.run), b"")
             self.io.replace(f"{self.layout.run(self.run)}/run.json", dump_record(info))
-        except OSError as error:
+            self._thread.start()
+        except BaseException as error:
+            self._stop.set()
             self.io.remove_tree(self.layout.run(self.run))
             self._tidy()
-            raise UnavailableError(f"{self.layout.state} cannot be written: {error.strerror or error}.") from error
-        self._thread.start()
+            if isinstance(error, OSError):
+                raise UnavailableError(f"{self.layout.state} cannot be written: {error.strerror or error}.") from error
+            raise
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        with finish_first():
+            self._end(is_unfinished=kind is not None)
+
+    def _end(self, *, is_unfinished: bool) -> None:
         self._stop.set()
         self._thread.join()
         # On a full disk neither may be possible to write (staging goes first, to make room); a run whose process
         # is gone counts as ended all the same.
         with contextlib.suppress(OSError):
-            if not self.keep_staging:
-                end_run(self.journal, self.run)
+            end_run(self.journal, self.run, keep_staging=self.keep_evidence)
         with contextlib.suppress(OSError):
             for partition in list(self._claims):
-                self.release(partition)
+                self.release(partition, is_unfinished=is_unfinished)
         self._tidy()
 
     def _tidy(self) -> None:
@@ -84,34 +95,48 @@ class RunSession:
         self.io.remove_empty_dir(posixpath.dirname(self.layout.state))
 
     def claim(self, partition: str) -> None:
-        """Own a partition; ConflictError if somebody alive does."""
-        if partition not in self._claims:
-            self._claims[partition] = ownership.claim(
-                self.io,
-                self.layout.owners(partition),
-                self.me,
-                what=self.layout.directory(partition),
-                now_seconds=time.time(),
-                take_over=self.take_over,
-            )
+        """Own a partition; ConflictError if somebody alive does, or died in the middle of a swap there."""
+        if partition in self._claims:
+            return
+        folder, what = self.layout.owners(partition), self.layout.directory(partition)
+        number, before = ownership.read_owner(self.io, folder)
+        self._claims[partition] = ownership.claim(
+            self.io, folder, self.me, what=what, now_seconds=self.store_now(), take_over=self.take_over
+        )
+        if self._claims[partition] == number + 1 and (before is None or before.is_clean):
+            return
+        # We recovered the table when we began, but the owner may have died since; and what we listed is half a swap.
+        dead = find_unfinished(self.journal, partition, besides=self.run)
+        if dead is not None:
+            self.release(partition, is_unfinished=True)
+            raise ConflictError(f"{what} was left half-way by run {dead}; run `packstone recover`, then try again.")
+
+    def store_now(self) -> float:
+        """The time by the clock that stamps heartbeats (a file server's may differ from ours), 30 s behind at most."""
+        found = self.io.stat(self.layout.heartbeat(self.run))
+        return time.time() if found is None else found.mtime_ns / 1e9
 
     def check_owned(self, partition: str) -> None:
         """Make sure that nobody took over while we worked."""
+        info = self.journal.read_run_info(self.run)
+        if info is None or info.fenced:
+            raise ConflictError(f"Run {self.run} was taken for dead by another run; nothing more is changed.")
         folder, what = self.layout.owners(partition), self.layout.directory(partition)
         ownership.check_owned(self.io, folder, self._claims[partition], what=what)
 
-    def release(self, partition: str) -> None:
+    def release(self, partition: str, *, is_unfinished: bool = False) -> None:
         """Give a partition back."""
         number = self._claims.pop(partition, None)
         if number is not None:
-            ownership.release(self.io, self.layout.owners(partition), number=number, owner=self.me)
+            folder = self.layout.owners(partition)
+            ownership.release(self.io, folder, number=number, owner=self.me, unfinished=is_unfinished)
 
     def _beat(self) -> None:
         path = self.layout.heartbeat(self.run)
-        while True:
+        while not self._stop.wait(HEARTBEAT_SECONDS):
             try:
                 self.io.replace(path, b"")
-            except OSError:
+            except FileNotFoundError:
                 return  # the folder is gone: we were taken over, and the next ownership check will say so
-            if self._stop.wait(HEARTBEAT_SECONDS):
-                return
+            except OSError:
+                continue  # a full disk or a slow mount; the lease forgives nine of these

@@ -102,8 +102,9 @@ class FaultyFileIO:
 
     def remove_empty_dir(self, path: str) -> bool:
         """Step."""
-        self._step("remove_empty_dir", path, lambda: None)
-        return self._inner.remove_empty_dir(path)
+        answer: list[bool] = []
+        self._step("remove_empty_dir", path, lambda: answer.append(self._inner.remove_empty_dir(path)))
+        return answer[0]
 
     def make_dirs(self, path: str) -> None:
         """Step."""

@@ -20,6 +20,7 @@ _AT_FDCWD = -100
 _RENAME_NOREPLACE = 1
 # File systems without the flag (some network mounts) answer one of these; link + unlink does it there.
 _NO_SUCH_FLAG = {errno.EINVAL, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP}
+_MAKE_DIRS_ATTEMPTS = 20
 
 
 class LocalFileIO:
@@ -81,6 +82,8 @@ class LocalFileIO:
         failed = _rename_noreplace(source, target)
         if failed in _NO_SUCH_FLAG:
             _link_and_unlink(source, target)
+        elif failed == errno.EEXIST and _are_one_file(source, target):
+            os.unlink(source)  # a move by link and unlink was cut between the two
         elif failed:
             raise OSError(failed, os.strerror(failed), source, None, target)
 
@@ -112,7 +115,7 @@ class LocalFileIO:
         while not os.path.isdir(at):
             missing.append(at)
             at = os.path.dirname(at)
-        os.makedirs(path, exist_ok=True)
+        _make_dirs(path)
         for made in reversed(missing):
             self.sync_dir(os.path.dirname(made))
 
@@ -176,6 +179,16 @@ def _write_aside(path: str, data: bytes) -> str:
     return aside
 
 
+def _make_dirs(path: str) -> None:
+    for _ in range(_MAKE_DIRS_ATTEMPTS):
+        try:
+            os.makedirs(path, exist_ok=True)
+        except FileNotFoundError:  # another run, at its end, removed an ancestor that was still empty
+            continue
+        return
+    os.makedirs(path, exist_ok=True)
+
+
 def _rename_noreplace(source: str, target: str) -> int:
     try:
         call = ctypes.CDLL(None, use_errno=True).renameat2
@@ -190,9 +203,19 @@ def _link_and_unlink(source: str, target: str) -> None:
     try:
         os.link(source, target, follow_symlinks=False)
     except FileExistsError:
-        if not os.path.samestat(os.lstat(source), os.lstat(target)):
+        if not _are_one_file(source, target):
             raise
     os.unlink(source)
+
+
+def _are_one_file(source: str, target: str) -> bool:
+    """Whether these are two names of one file; one name given twice is not."""
+    if os.path.normpath(source) == os.path.normpath(target):
+        return False
+    try:
+        return os.path.samestat(os.lstat(source), os.lstat(target))
+    except FileNotFoundError:
+        return False
 
 
 def _fsync(path: str, flags: int) -> None:

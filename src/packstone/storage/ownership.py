@@ -7,14 +7,16 @@ With numbers the slower one finds its number taken, and loses.
 
 Alive or dead: an owner on this host is dead if its process is gone (boot id, pid and start time of the
 process, so that a recycled pid does not count). An owner on another host is dead when its heartbeat, the
-time of its run's heartbeat file, is older than the lease.
+time of its run's heartbeat file, is older than the lease. Another boot or another pid namespace of the same host
+name counts as another host: cloned machines and pods of one node share names, and a wrong guess costs rows while
+the lease costs five minutes. For the same reason ``take_over`` never takes from a process that is seen to run.
 """
 
 from __future__ import annotations
 
 import os
 import socket
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from packstone.errors import ConflictError
@@ -35,6 +37,7 @@ class ProcessIdentity:
     boot_id: str
     pid: int
     started_ticks: int
+    pid_namespace: str = ""
 
     @classmethod
     def mine(cls) -> ProcessIdentity:
@@ -44,15 +47,18 @@ class ProcessIdentity:
             boot_id=_boot_id(),
             pid=os.getpid(),
             started_ticks=_started_ticks(os.getpid()),
+            pid_namespace=_pid_namespace(),
         )
 
     def is_on_this_host(self) -> bool:
         """Whether its pid can be looked up here: the same kernel, and the same view of processes."""
-        return self.host == socket.gethostname() and self.boot_id == _boot_id()
+        here = (socket.gethostname(), _boot_id(), _pid_namespace())
+        return self.boot_id != "" and (self.host, self.boot_id, self.pid_namespace) == here
 
     def is_running(self) -> bool:
-        """Whether this very process runs here now."""
-        return self.started_ticks == _started_ticks(self.pid) and self.started_ticks != 0
+        """Whether this very process runs here now; one that we may not look at counts as running."""
+        ticks = _started_ticks(self.pid)
+        return self.started_ticks == ticks if ticks else _is_out_of_sight(self.pid)
 
     def __str__(self) -> str:
         return f"process {self.pid} on {self.host}"
@@ -66,6 +72,12 @@ class Owner:
     process: ProcessIdentity
     heartbeat_path: str
     released: bool = False
+    unfinished: bool = False  # given back with a swap half-way: the next owner has to look for it
+
+    @property
+    def is_clean(self) -> bool:
+        """Whether nothing can be half done: the owner said so itself."""
+        return self.released and not self.unfinished
 
 
 def is_dead(io: FileIO, owner: Owner, *, now_seconds: float) -> bool:
@@ -75,10 +87,12 @@ def is_dead(io: FileIO, owner: Owner, *, now_seconds: float) -> bool:
     if owner.process.is_on_this_host():
         return not owner.process.is_running()
     heartbeat = io.stat(owner.heartbeat_path)
-    # Same host name but another boot: the machine was restarted, its processes are gone for certain.
-    if owner.process.host == socket.gethostname() and owner.process.boot_id not in ("", _boot_id()):
-        return True
     return heartbeat is None or now_seconds - heartbeat.mtime_ns / 1e9 > LEASE_SECONDS
+
+
+def may_take_over(io: FileIO, owner: Owner, *, now_seconds: float, take_over: bool) -> bool:
+    """Whether an owner's work may be taken: it is dead, or somebody says so of one that we cannot see."""
+    return is_dead(io, owner, now_seconds=now_seconds) or (take_over and not owner.process.is_on_this_host())
 
 
 def read_owner(io: FileIO, folder: str) -> tuple[int, Owner | None]:
@@ -105,12 +119,11 @@ def claim(io: FileIO, folder: str, owner: Owner, *, what: str, now_seconds: floa
     if (
         present is not None
         and present.run != owner.run
-        and not take_over
-        and not is_dead(io, present, now_seconds=now_seconds)
+        and not may_take_over(io, present, now_seconds=now_seconds, take_over=take_over)
     ):
+        advice = "stop it" if present.process.is_on_this_host() else "give --take-over if you are sure that it is dead"
         raise ConflictError(
-            f"{what} is being worked on by run {present.run} ({present.process}); wait for it, or give --take-over "
-            "if you are sure that it is dead.",
+            f"{what} is being worked on by run {present.run} ({present.process}); wait for it, or {advice}.",
             owner=present.run,
         )
     try:
@@ -130,10 +143,9 @@ def check_owned(io: FileIO, folder: str, number: int, *, what: str) -> None:
         raise ConflictError(f"{what} was taken over by another run; nothing more is changed there.")
 
 
-def release(io: FileIO, folder: str, *, number: int, owner: Owner) -> None:
+def release(io: FileIO, folder: str, *, number: int, owner: Owner, unfinished: bool = False) -> None:
     """Give the partition back; the number stays taken, so that a slow rival cannot reuse it."""
-    released = Owner(run=owner.run, process=owner.process, heartbeat_path=owner.heartbeat_path, released=True)
-    io.replace(_path(folder, number), dump_record(released))
+    io.replace(_path(folder, number), dump_record(replace(owner, released=True, unfinished=unfinished)))
 
 
 def _path(folder: str, number: int) -> str:
@@ -146,6 +158,24 @@ def _boot_id() -> str:
             return file.read().strip()
     except OSError:  # not Linux: the lease decides
         return ""
+
+
+def _pid_namespace() -> str:
+    try:
+        return os.readlink("/proc/self/ns/pid")
+    except OSError:
+        return ""
+
+
+def _is_out_of_sight(pid: int) -> bool:
+    """Whether there is such a process of another user, hidden from us (/proc mounted with hidepid)."""
+    try:
+        os.kill(pid, 0)
+    except PermissionError:
+        return True
+    except OSError:
+        return False
+    return False
 
 
 def _started_ticks(pid: int) -> int:

@@ -33,6 +33,7 @@ def command(target: str, dry_run: bool, yes: bool, output_format: str, debug: bo
     elif not dry_run:
         report = table.clean()
     lines += [f"left alone, it is not the file that was recorded: {path}" for path in report.changed]
+    lines += [f"left for the next time: {why}" for why in report.busy]
     lines += [f"{many(report.kept_runs, 'run')} still within the time to keep."] if report.kept_runs else []
     show(report.to_json(), output_format=output_format, draw=lambda console: draw_lines(console, lines))
     return 0

@@ -43,6 +43,8 @@ def clean_swap(journal: Journal, cleaning: Cleaning, *, now_seconds: float) -> N
     The mark comes first: from then on ``restore`` refuses, so nobody starts to undo a run that is half gone.
     """
     intent = cleaning.intent
+    if journal.has_mark(intent, "restoring", "restored"):
+        return  # somebody was quicker, between the plan and our claim
     journal.write_mark(intent, "cleaning", Mark(at=now_seconds))
     for path in cleaning.paths:
         journal.io.remove(path)
@@ -64,4 +66,9 @@ def _look(io: FileIO, intent: SwapIntent) -> Cleaning:
             size_bytes += found.size_bytes
         else:
             changed.append(kept)
+    for number in range(len(intent.summaries)):
+        found = io.stat(intent.kept_summary(number))
+        if found is not None:
+            paths.append(intent.kept_summary(number))
+            size_bytes += found.size_bytes
     return Cleaning(intent=intent, paths=tuple(paths), size_bytes=size_bytes, changed=tuple(changed))

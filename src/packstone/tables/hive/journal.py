@@ -6,7 +6,7 @@ exist: ``intent`` (what will be moved), then ``done`` or ``undone``; later ``res
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from packstone.model.codec import dump_record, load_record
@@ -31,6 +31,8 @@ class RunInfo:
     table: str
     process: ProcessIdentity
     started_at: str
+    restores: str | None = None  # the run that this one undoes; it ended long ago, so this is how ``recover`` finds it
+    fenced: bool = False  # somebody took the run for dead and mends it; if it lives after all, it must stop
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,6 +81,11 @@ class SwapIntent:
     def published(self, output: OutputFile) -> str:
         """Where an output stands once it is live."""
         return f"{self.directory}/{output.name}"
+
+    def kept_summary(self, number: int) -> str:
+        """Where a summary file is kept afterwards."""
+        name = self.summaries[number].rpartition("/")[2]
+        return f"{self.backup_directory}/{name}.{number}{KEPT_SUFFIX}"
 
     def __str__(self) -> str:
         return f"{self.run} {self.key}: {len(self.inputs)} files -> {len(self.outputs)}"
@@ -129,6 +136,12 @@ class Journal:
             return load_record(RunInfo, self.io.read_bytes(path), path=path)
         except FileNotFoundError:
             return None
+
+    def fence_run(self, run: str) -> None:
+        """Tell a run that it was taken for dead; it looks after each intent, we look for intents after this."""
+        info = self.read_run_info(run)
+        if info is not None and not info.fenced:
+            self.io.replace(f"{self.layout.run(run)}/run.json", dump_record(replace(info, fenced=True)))
 
     def read_intents(self, run: str) -> Iterator[SwapIntent]:
         """Yield the swaps of a run, one at a time, in the order of their names."""

@@ -101,9 +101,12 @@ def _state_folder(io: FileIO, root: str) -> str:
     inside = f"{root}/{STATE_FOLDER}/{name or 'root'}"
     if root == "/":
         return inside
+    if io.store_id(parent) != io.store_id(root):
+        return inside
     beside = f"{parent.rstrip('/')}/{STATE_FOLDER}/{name}"
     if io.stat(beside) is not None:
         return beside
-    if io.store_id(parent) != io.store_id(root) or not io.may_write(parent):
+    # Whoever came first decides for all users: two state folders would be two owners of one partition.
+    if io.stat(inside) is not None or not io.may_write(parent):
         return inside
     return beside

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from packstone.errors import ConflictError
-from packstone.storage.ownership import Owner, claim, is_dead, read_owner, release
+from packstone.errors import CommitUnknownError, ConflictError
+from packstone.storage.ownership import Owner, claim, may_take_over, read_owner, release
 from packstone.tables.hive.restore import restore_swap
 from packstone.tables.hive.swap import recover_swap
 
@@ -38,38 +38,60 @@ def recover_table(journal: Journal, *, me: Owner, now_seconds: float, take_over:
     for run in journal.list_runs():
         if run == me.run or io.stat(f"{layout.run(run)}/{_ENDED}") is not None:
             continue
+        is_dead_run = _is_run_dead(journal, run, now_seconds=now_seconds, take_over=take_over)
+        if is_dead_run:
+            journal.fence_run(run)
         pending = list(_pending(journal, run))
         done.extend(
             _recover_one(journal, intent, me=me, now_seconds=now_seconds, take_over=take_over) for intent in pending
         )
-        if not _is_run_dead(journal, run, now_seconds=now_seconds, take_over=take_over):
-            continue
-        if any(True for _ in _pending(journal, run)):
-            continue
         had_staging = io.stat(layout.staging(run)) is not None
-        end_run(journal, run)
-        if had_staging and not pending:
+        if is_dead_run and end_run(journal, run) and had_staging and not pending:
             done.append(Recovered(run=run, partition="", action="staging removed"))
     return tuple(done)
 
 
-def end_run(journal: Journal, run: str) -> None:
-    """Remove a finished run's staging; its folder too, unless it committed something."""
+def end_run(journal: Journal, run: str, *, keep_staging: bool = False) -> bool:
+    """Remove a finished run's staging; its folder too, unless it committed something or left evidence.
+
+    False, and nothing is removed, if one of its swaps is half-way: ``recover`` needs it all, and looks only at runs
+    that have not ended.
+    """
     io, layout = journal.io, journal.layout
-    io.remove_tree(layout.staging(run))
-    if any(True for _ in journal.read_intents(run)):
+    if any(True for _ in _pending(journal, run)):
+        return False
+    if not keep_staging:
+        io.remove_tree(layout.staging(run))
+    if keep_staging or any(True for _ in journal.read_intents(run)):
         io.replace(f"{layout.run(run)}/{_ENDED}", b'{"format_version":1}')
     else:
         io.remove_tree(layout.run(run))
+    return True
+
+
+def find_unfinished(journal: Journal, partition: str, *, besides: str) -> str | None:
+    """Name a run, other than the given one, whose swap of this partition is half-way."""
+    for run in journal.list_runs():
+        if run == besides or journal.io.stat(f"{journal.layout.run(run)}/{_ENDED}") is not None:
+            continue
+        if any(intent.partition == partition for intent in _pending(journal, run)):
+            return run
+    return None
 
 
 def _pending(journal: Journal, run: str) -> Iterator[SwapIntent]:
-    for intent in journal.read_intents(run):
-        if journal.has_mark(intent, "restoring"):
-            if not journal.has_mark(intent, "restored"):
+    """Yield what a run left half-way: its own swaps, and those of the run that it was about to restore."""
+    info = journal.read_run_info(run)
+    for at in (run, info.restores) if info is not None and info.restores is not None else (run,):
+        for intent in journal.read_intents(at):
+            if _is_pending(journal, intent):
                 yield intent
-        elif not journal.has_mark(intent, "done") and not journal.has_mark(intent, "undone"):
-            yield intent
+
+
+def _is_pending(journal: Journal, intent: SwapIntent) -> bool:
+    if journal.has_mark(intent, "restoring"):
+        return not journal.has_mark(intent, "restored")
+    return not journal.has_mark(intent, "done", "undone")
 
 
 def _recover_one(journal: Journal, intent: SwapIntent, *, me: Owner, now_seconds: float, take_over: bool) -> Recovered:
@@ -83,14 +105,26 @@ def _recover_one(journal: Journal, intent: SwapIntent, *, me: Owner, now_seconds
             number = claim(io, folder, me, what=what, now_seconds=now_seconds, take_over=take_over)
     except ConflictError as conflict:
         return Recovered(run=intent.run, partition=intent.partition, action=f"left alone: {conflict.message}")
-    if journal.has_mark(intent, "restoring"):
-        restore_swap(journal, intent, now_seconds=now_seconds)
-        action = "restore finished"
-    else:
-        action = f"swap {recover_swap(journal, intent, now_seconds=now_seconds)}"
-    if not mine:
-        release(io, folder, number=number, owner=me)
+    mended = False
+    try:
+        action = _mend(journal, intent, by=me.run, now_seconds=now_seconds)
+        mended = True
+    except (CommitUnknownError, ConflictError) as error:
+        action = f"left alone: {error.message}"  # a matter for a person must not stand in the way of other partitions
+    finally:
+        if not mine:
+            release(io, folder, number=number, owner=me, unfinished=not mended)
     return Recovered(run=intent.run, partition=intent.partition, action=action)
+
+
+def _mend(journal: Journal, intent: SwapIntent, *, by: str, now_seconds: float) -> str:
+    # Asked again now that the partition is ours: whoever had it before may have finished in the meantime.
+    if not _is_pending(journal, intent):
+        return "finished by its own run"
+    if journal.has_mark(intent, "restoring"):
+        restore_swap(journal, intent, by=by, now_seconds=now_seconds)
+        return "restore finished"
+    return f"swap {recover_swap(journal, intent, now_seconds=now_seconds)}"
 
 
 def _is_run_dead(journal: Journal, run: str, *, now_seconds: float, take_over: bool) -> bool:
@@ -101,4 +135,4 @@ def _is_run_dead(journal: Journal, run: str, *, now_seconds: float, take_over: b
         found = io.stat(layout.run(run))
         return found is not None and now_seconds - found.mtime_ns / 1e9 > _NAMELESS_SECONDS
     owner = Owner(run=run, process=info.process, heartbeat_path=layout.heartbeat(run))
-    return take_over or is_dead(io, owner, now_seconds=now_seconds)
+    return may_take_over(io, owner, now_seconds=now_seconds, take_over=take_over)

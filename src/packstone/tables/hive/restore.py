@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from packstone.storage.fileio import FileIO
     from packstone.tables.hive.journal import OutputFile
 
+_SECOND_CHARS = len("20190101T000000")  # what follows in a run's id is random: runs of one second are in no order
+
 
 def plan_restore(journal: Journal, run: str) -> tuple[SwapIntent, ...]:
     """Name the swaps to undo, newest first; RefusedError before anything is touched if one cannot be."""
@@ -29,22 +31,26 @@ def plan_restore(journal: Journal, run: str) -> tuple[SwapIntent, ...]:
     return tuple(swaps)
 
 
-def restore_swap(journal: Journal, intent: SwapIntent, *, now_seconds: float) -> None:
-    """Undo one swap, journalled; running it again after a crash finishes it."""
+def restore_swap(journal: Journal, intent: SwapIntent, *, by: str, now_seconds: float) -> None:
+    """Undo one swap, journalled; running it again after a crash finishes it.
+
+    What is taken out waits in the staging of the run that does this: whoever ends that run removes it.
+    """
     io = journal.io
     journal.write_mark(intent, "restoring", Mark(at=now_seconds))
-    trash = f"{journal.layout.staging(intent.run)}/restored-{intent.number}"
+    trash = f"{journal.layout.staging(by)}/{intent.run}-{intent.key}"
     io.make_dirs(trash)
     for output in intent.outputs:
         if _is_ours(io, intent, output):
             io.move(intent.published(output), f"{trash}/{output.name}")
     for file in intent.inputs:
         put_back(io, intent, file)
+    _put_summaries_back(io, intent)
     io.sync_dir(intent.directory)
     journal.write_mark(intent, "restored", Mark(at=now_seconds))
     for output in intent.outputs:
         io.remove(f"{trash}/{output.name}")
-    for folder in (trash, journal.layout.staging(intent.run), intent.backup_directory):
+    for folder in (trash, intent.backup_directory):
         io.remove_empty_dir(folder)
 
 
@@ -68,6 +74,13 @@ def _check_restorable(journal: Journal, intent: SwapIntent, *, undone: set[str],
             raise RefusedError(f"{intent.place(file)} was written again since; nothing was changed.")
 
 
+def _put_summaries_back(io: FileIO, intent: SwapIntent) -> None:
+    """The originals that a ``_metadata`` describes are there again; one that was written since is newer, and stays."""
+    for number, path in enumerate(intent.summaries):
+        if io.stat(intent.kept_summary(number)) is not None and io.stat(path) is None:
+            io.move(intent.kept_summary(number), path)
+
+
 def _is_ours(io: FileIO, intent: SwapIntent, output: OutputFile) -> bool:
     found = io.stat(intent.published(output))
     return found is not None and (found.size_bytes, found.mtime_ns) == (output.size_bytes, output.mtime_ns)
@@ -75,7 +88,7 @@ def _is_ours(io: FileIO, intent: SwapIntent, output: OutputFile) -> bool:
 
 def _who_merged(journal: Journal, intent: SwapIntent, output: OutputFile) -> str | None:
     for run in reversed(journal.list_runs()):
-        if run < intent.run:
+        if run[:_SECOND_CHARS] < intent.run[:_SECOND_CHARS]:
             return None
         for later in journal.read_intents(run):
             took = any(later.place(file) == intent.published(output) for file in later.inputs)

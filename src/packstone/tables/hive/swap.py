@@ -14,44 +14,60 @@ back is running the inverse. Which of the two ``recover`` does is decided by wha
 
 from __future__ import annotations
 
+import contextlib
 import posixpath
 import time
 from typing import TYPE_CHECKING
 
 from packstone.errors import CommitUnknownError, ConflictError
 from packstone.tables.hive.journal import Journal, Mark, OutputFile, SwapIntent
-from packstone.tables.hive.layout import KEPT_SUFFIX
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from packstone.model.files import FileEntry
     from packstone.storage.fileio import Entry, FileIO
 
 
-def commit_swap(journal: Journal, intent: SwapIntent, *, now_seconds: float) -> float:
+def commit_swap(
+    journal: Journal, intent: SwapIntent, *, now_seconds: float, check_ours: Callable[[], None] = lambda: None
+) -> float:
     """Publish the outputs in place of the inputs; return for how many milliseconds readers could see a gap.
 
-    ConflictError: an input changed; everything is back as it was. CommitUnknownError: it stopped half-way, and
+    ConflictError: an input changed, and everything is back as it was; or ``check_ours`` says that somebody took the
+    partition over, and then it is theirs to finish or to undo. CommitUnknownError: it stopped half-way, and
     ``recover`` will finish it.
+
+    ``check_ours`` is asked after the intent is written, because who takes over looks for intents after the claim:
+    one of the two sees the other.
     """
-    io = journal.io
-    io.make_dirs(intent.backup_directory)
-    journal.write_intent(intent)
-    began = time.perf_counter()
     try:
-        check_inputs_in_place(io, intent)
-        _move_inputs_out(io, intent)
-        _move_outputs_in(io, intent)
-    except ConflictError as conflict:
-        roll_back(journal, intent, now_seconds=now_seconds, why=conflict.message)
-        raise
+        journal.io.make_dirs(intent.backup_directory)
+        journal.write_intent(intent)
+        check_ours()
+        swap_ms = _swap(journal, intent, now_seconds=now_seconds, check_ours=check_ours)
+        _move_summaries_out(journal.io, intent)
+        journal.write_mark(intent, "done", Mark(at=now_seconds, swap_ms=swap_ms))
     except OSError as error:
         raise CommitUnknownError(
             f"The swap in {intent.directory} stopped half-way ({error}); run `packstone recover {journal.layout.root}`."
         ) from error
-    swap_ms = (time.perf_counter() - began) * 1000
-    _move_summaries_out(io, intent)
-    journal.write_mark(intent, "done", Mark(at=now_seconds, swap_ms=swap_ms))
     return swap_ms
+
+
+def _swap(journal: Journal, intent: SwapIntent, *, now_seconds: float, check_ours: Callable[[], None]) -> float:
+    io, began = journal.io, time.perf_counter()
+    try:
+        check_inputs_in_place(io, intent)
+        _check_outputs_staged(io, intent)
+        _move_inputs_out(io, intent)
+        check_ours()
+        _move_outputs_in(io, intent)
+    except ConflictError as conflict:
+        check_ours()
+        roll_back(journal, intent, now_seconds=now_seconds, why=conflict.message)
+        raise
+    return (time.perf_counter() - began) * 1000
 
 
 def recover_swap(journal: Journal, intent: SwapIntent, *, now_seconds: float) -> str:
@@ -78,15 +94,18 @@ def check_inputs_in_place(io: FileIO, intent: SwapIntent) -> None:
 def roll_back(journal: Journal, intent: SwapIntent, *, now_seconds: float, why: str) -> None:
     """Take published outputs out again, then put kept originals back; what others did meanwhile stays."""
     io = journal.io
+    _check_can_roll_back(io, intent)
     for output in intent.outputs:
-        if _is_output(io.stat(intent.published(output)), output) and io.stat(output.staged_path) is None:
+        if _is_output(io.stat(intent.published(output)), output):
             io.make_dirs(posixpath.dirname(output.staged_path))
             io.move(intent.published(output), output.staged_path)
     for file in intent.inputs:
         put_back(io, intent, file)
-    io.sync_dir(intent.directory)
-    io.sync_dir(intent.backup_directory)
+    for folder in (intent.directory, intent.backup_directory):
+        if io.stat(folder) is not None:
+            io.sync_dir(folder)
     journal.write_mark(intent, "undone", Mark(at=now_seconds, why=why))
+    io.remove_empty_dir(intent.backup_directory)
 
 
 def put_back(io: FileIO, intent: SwapIntent, file: FileEntry) -> None:
@@ -103,7 +122,26 @@ def put_back(io: FileIO, intent: SwapIntent, file: FileEntry) -> None:
         ) from None
 
 
+def _check_can_roll_back(io: FileIO, intent: SwapIntent) -> None:
+    """A folder that was dropped meanwhile is not made again: its rows may be unwanted, and the backup holds them."""
+    if io.stat(intent.directory) is not None or not any(io.stat(intent.kept(file)) for file in intent.inputs):
+        return
+    raise CommitUnknownError(
+        f"{intent.directory} was removed before its swap was finished; make it again and run `packstone recover` to "
+        f"get the originals back, or remove {intent.backup_directory} to give them up."
+    )
+
+
+def _check_outputs_staged(io: FileIO, intent: SwapIntent) -> None:
+    """Originals are not moved for outputs that are no more (a run that was taken for dead loses its staging)."""
+    for output in intent.outputs:
+        if not _is_output(io.stat(output.staged_path), output):
+            raise ConflictError(f"{output.staged_path} is gone or changed; nothing was changed in {intent.directory}.")
+
+
 def _may_go_forward(io: FileIO, intent: SwapIntent) -> bool:
+    if io.stat(intent.directory) is None:
+        return False
     published = [_is_output(io.stat(intent.published(output)), output) for output in intent.outputs]
     if all(published):
         return True
@@ -144,10 +182,12 @@ def _move_outputs_in(io: FileIO, intent: SwapIntent) -> None:
 def _move_summaries_out(io: FileIO, intent: SwapIntent) -> None:
     """Footers collected in ``_metadata`` describe files that are gone; readers that trust them would fail."""
     for number, path in enumerate(intent.summaries):
-        if io.stat(path) is not None:
-            kept = f"{intent.backup_directory}/{posixpath.basename(path)}.{number}{KEPT_SUFFIX}"
-            io.remove(kept)
-            io.move(path, kept)
+        if io.stat(path) is None:
+            continue
+        io.remove(intent.kept_summary(number))
+        # The table's own summaries are shared: another partition's run may be quicker.
+        with contextlib.suppress(FileNotFoundError):
+            io.move(path, intent.kept_summary(number))
 
 
 def _is(found: Entry | None, file: FileEntry) -> bool:
