@@ -59,7 +59,8 @@ class Lake:
         for _ in range(files):
             first = self._next * rows
             table = pa.table({"id": range(first, first + rows), "name": [f"n{at}" for at in range(rows)]})
-            pq.write_table(table, directory / f"part-{self._next:05d}.parquet", compression=codec)
+            with (directory / f"part-{self._next:05d}.parquet").open("wb") as file:
+                pq.write_table(table, file, compression=codec)
             self._next += 1
         return directory
 
@@ -79,7 +80,8 @@ class Lake:
     def ids(self, folder: str = "") -> list[int]:
         """The ids of all visible Parquet files, by a reader that is not ours; duplicates stay."""
         found = sorted((self.table / folder).rglob("*.parquet"))
-        return sorted(number for path in found for number in pq.read_table(path, partitioning=None)["id"].to_pylist())
+        files = (pq.ParquetFile(pa.BufferReader(path.read_bytes())) for path in found)
+        return sorted(number for file in files for number in file.read()["id"].to_pylist())
 
     def names(self, folder: str = "") -> list[str]:
         """Everything in a folder by name, hidden or not."""

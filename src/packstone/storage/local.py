@@ -54,13 +54,13 @@ class LocalFileIO:
         """Open with pyarrow, whose readers then work without the interpreter's lock."""
         import pyarrow as pa  # noqa: PLC0415 - slow to import, not needed to plan
 
-        return pa.OSFile(path, "r")
+        return pa.OSFile(os.fsencode(path), "r")  # a name need not be text
 
     def open_output(self, path: str) -> Any:  # noqa: ANN401 - pyarrow has no types
         """Open a new file with pyarrow."""
         import pyarrow as pa  # noqa: PLC0415 - slow to import, not needed to plan
 
-        return pa.OSFile(path, "wb")
+        return pa.OSFile(os.fsencode(path), "wb")
 
     def write_new(self, path: str, data: bytes) -> None:
         """Write aside, then link: the name appears once, with whole and durable content."""

@@ -42,6 +42,8 @@ _FLINK_FOLDER = re.compile(r"^(chk-\d+|savepoint-[0-9a-f]{6}-[0-9a-f]{12})$")
 _FLINK_WHY = "a Flink checkpoint or savepoint"
 _ICEBERG_METADATA = re.compile(r"(\.metadata\.json(\.gz)?|^version-hint\.text|^snap-.*\.avro)$")
 
+_CARBON_METADATA = re.compile(r"^(tablestatus(_\d+)?|schema)$")  # a table without a load has its schema only
+
 
 def check_mergeable(io: FileIO, path: str) -> None:
     """Raise RefusedError if the path lies in, or is, a table whose files must not be merged raw."""
@@ -81,7 +83,7 @@ def _why_not_by_names(io: FileIO, directory: str, folders: set[str]) -> str | No
     if "metadata" in folders and _holds(io, f"{directory}/metadata", _ICEBERG_METADATA):
         return "an Apache Iceberg table; use Iceberg's rewrite_data_files"
     if "Metadata" in folders:
-        if io.stat(f"{directory}/Metadata/tablestatus") is not None:
+        if _holds(io, f"{directory}/Metadata", _CARBON_METADATA):
             return "an Apache CarbonData table; use ALTER TABLE … COMPACT in CarbonData"
         if _is_folder(io, f"{directory}/Metadata/status"):
             return "a segment table, which this version of packstone does not compact yet"
@@ -106,4 +108,7 @@ def _is_folder(io: FileIO, path: str) -> bool:
 
 
 def _holds(io: FileIO, directory: str, pattern: re.Pattern[str]) -> bool:
-    return any(pattern.search(entry.name) for entry in io.list_dir(directory))
+    try:
+        return any(pattern.search(entry.name) for entry in io.list_dir(directory))
+    except OSError:  # as above
+        return False

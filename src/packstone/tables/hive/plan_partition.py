@@ -10,6 +10,7 @@ from packstone.model.skipped import SkipKind, Skipped
 from packstone.strategy.pick import Pick
 from packstone.strategy.small_files import Candidate, SmallFilesOptions, is_small, pick_small_files
 from packstone.tables.hive.file_facts import MERGED_BY, Verdict
+from packstone.tables.hive.layout import KEPT_SUFFIX
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
 # A partition with more small files is merged in several rounds, so that a swap and its journal stay small.
 MAX_FILES_A_ROUND = 10_000
+_MAX_NAME_BYTES = 255  # what Linux and HDFS allow
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,7 +72,10 @@ def select_files(
         what = _what(listing, file.name)
         if not is_small(file.size_bytes, picking):
             continue
-        if any(fnmatchcase(file.name, glob) for glob in options.exclude):
+        if len(f"{file.name}{KEPT_SUFFIX}".encode("utf-8", "surrogateescape")) > _MAX_NAME_BYTES:
+            why = f"its name is too long to be kept with the ending {KEPT_SUFFIX}"
+            skipped.append(Skipped(what=what, why=why, kind=SkipKind.LEFT_ALONE))
+        elif any(fnmatchcase(file.name, glob) for glob in options.exclude):
             skipped.append(Skipped(what=what, why="excluded by --exclude", kind=SkipKind.FILTERED))
         elif now_seconds - file.mtime_ns / 1e9 < options.min_age_seconds:
             skipped.append(Skipped(what=what, why="younger than --min-age", kind=SkipKind.FILTERED))
