@@ -12,7 +12,7 @@ from packstone.errors import InvalidInputError
 from packstone.model.filters import Budget, Filters
 from packstone.model.merge_options import MergeOptions
 from packstone.model.outcome import Cost, Outcome, Status, UnitOutcome, status_of
-from packstone.model.skipped import SkipKind, Skipped
+from packstone.model.skipped import SkipKind, SkipLog, Skipped
 from packstone.service import maintenance
 from packstone.service.commit import check_backup_root
 from packstone.service.engine import Engine, InlineEngine, LazyEngine
@@ -202,7 +202,7 @@ def _may_go_on(filters: Filters, budget: Budget) -> Callable[[], str | None]:
 
 def _planned(path: str, planner: Planner, partition: str, *, verified: str, began: float) -> Outcome:
     units: list[UnitOutcome] = []
-    skipped: list[Skipped] = []
+    skipped = SkipLog()
     count, files_in, bytes_in = 0, 0, 0
     for plan in planner.plan(partition):
         skipped.extend(plan.skipped)

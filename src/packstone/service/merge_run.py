@@ -22,7 +22,7 @@ from packstone.errors import (
 )
 from packstone.model.outcome import UnitOutcome
 from packstone.model.sizes import format_bytes
-from packstone.model.skipped import SkipKind, Skipped
+from packstone.model.skipped import SkipKind, SkipLog, Skipped
 from packstone.model.unit import UnitResult, UnitSpec, UnitStatus
 from packstone.service.commit import commit_partition, second_listing
 from packstone.service.interrupts import finish_first
@@ -73,7 +73,7 @@ class MergeRun:
     may_go_on: Callable[[], str | None]
     progress: Progress
     units: list[UnitOutcome] = field(default_factory=list)
-    skipped: list[Skipped] = field(default_factory=list)
+    skipped: SkipLog = field(default_factory=SkipLog)
     swap_ms: float = 0.0
     files_removed: int = 0
     bytes_removed: int = 0
