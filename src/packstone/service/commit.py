@@ -69,7 +69,9 @@ def check_backup_root(session: RunSession, backup_root: str | None) -> None:
         raise RefusedError(
             f"--backup {backup_root} is on another file system than {root}; originals are moved, not copied."
         )
-    if f"{backup_root}/".startswith(f"{root}/"):
+    # Also by way of the table's name, which stands in the path: --backup /lake for /lake/orders.
+    folder = session.layout.backup(session.run, backup_root=backup_root)
+    if f"{backup_root}/".startswith(f"{root}/") or folder.startswith(f"{root}/"):
         raise RefusedError(f"--backup {backup_root} lies inside the table, where readers would find the originals.")
 
 

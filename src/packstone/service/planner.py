@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
+from packstone.errors import InvalidInputError
 from packstone.model.skipped import SkipKind, Skipped
 from packstone.strategy.small_files import is_small
 from packstone.tables.hive.file_facts import FileFacts, read_file_facts
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
     from packstone.tables.hive.listing import PartitionListing
 
 INLINE_FACTS = 1_000
-_BATCH_FILES = 20_000  # small files whose facts are held at once
+_BATCH_FILES = 20_000  # files whose entries and facts are held at once
 _FACTS_A_TASK = 500
 
 
@@ -69,12 +70,15 @@ class Planner:
     engine: Engine
     facts_staging: str
     totals: Totals = field(default_factory=Totals)
-    _predicates: dict[tuple[str, ...], PartitionPredicate] = field(default_factory=dict)
+    _predicates: dict[tuple[str, ...], PartitionPredicate | None] = field(default_factory=dict)
+    _unknown_column: InvalidInputError | None = None
     _facts_jobs: int = 0
 
     def plan(self, partition: str) -> Iterator[PartitionPlan]:
         """Yield the plan of every partition at or below the given one, also of those with nothing to do."""
+        self._check_where()
         waiting: list[_Observed] = []
+        waiting_files = 0
         for listing in list_partitions(self.journal.io, self.journal.layout.root, partition, now_seconds=time.time()):
             self._count(listing)
             why_not = refuse_partition(listing) or self._filtered(listing)
@@ -83,10 +87,13 @@ class Planner:
                 continue
             selected, skipped = select_files(listing, self.options, now_seconds=time.time())
             waiting.append(_Observed(listing, selected, skipped))
-            if sum(len(one.selected) for one in waiting) >= _BATCH_FILES:
+            waiting_files += 1 + len(listing.files)  # a folder without small files is held too
+            if waiting_files >= _BATCH_FILES:
                 yield from self._plan_batch(waiting)
-                waiting = []
+                waiting, waiting_files = [], 0
         yield from self._plan_batch(waiting)
+        if self._unknown_column is not None and self._predicates and not any(self._predicates.values()):
+            raise self._unknown_column  # nothing matched, so nothing was planned: a slip in the name
 
     def plan_again(self, listing: PartitionListing, allowed: set[str]) -> PartitionPlan:
         """Plan one listing over the allowed names only: the rounds after the first."""
@@ -161,16 +168,37 @@ class Planner:
         newest = max((file.mtime_ns for file in listing.files), default=0) / 1e9
         if self.filters.older_than_seconds and time.time() - newest < self.filters.older_than_seconds:
             return Skipped(what=what, why="changed since --older-than", kind=SkipKind.FILTERED)
-        if self.filters.where is not None and not self._matches_where(self.filters.where, listing.partition):
-            return Skipped(what=what, why="does not match --where", kind=SkipKind.FILTERED)
+        if self.filters.where is not None:
+            values = parse_partition(listing.partition)
+            predicate = self._predicate(self.filters.where, tuple(values))
+            if predicate is None:
+                return Skipped(what=what, why="has no partition column that --where names", kind=SkipKind.FILTERED)
+            if not predicate.matches(values):
+                return Skipped(what=what, why="does not match --where", kind=SkipKind.FILTERED)
         return None
 
-    def _matches_where(self, where: str, partition: str) -> bool:
-        values = parse_partition(partition)
-        columns = tuple(values)
+    def _check_where(self) -> None:
+        """Bad SQL is told before anything is done, also where there is no partition to try it on."""
+        if self.filters.where is not None:
+            self._parse(self.filters.where, ())
+
+    def _predicate(self, where: str, columns: tuple[str, ...]) -> PartitionPredicate | None:
+        """The condition for partitions with these columns; None if it names one that they lack."""
         if columns not in self._predicates:
-            self._predicates[columns] = parse_predicate(where, columns)
-        return self._predicates[columns].matches(values)
+            self._predicates[columns] = self._parse(where, columns)
+        return self._predicates[columns]
+
+    def _parse(self, where: str, columns: tuple[str, ...]) -> PartitionPredicate | None:
+        try:
+            return parse_predicate(where, columns)
+        except InvalidInputError as error:
+            if "columns" not in error.facts:
+                raise
+            # Of folders of many depths, the one with most columns tells best what there is.
+            before = self._unknown_column.facts["columns"] if self._unknown_column else ()
+            if self._unknown_column is None or len(columns) >= len(before):
+                self._unknown_column = error
+            return None
 
     def _too_few(self, one: _Observed) -> Skipped:
         what = one.listing.partition or one.listing.directory
