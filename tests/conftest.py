@@ -151,3 +151,40 @@ def packstone_process(quiet_env):
         return Done(done.returncode, done.stdout.decode(), done.stderr.decode())
 
     return call
+
+
+class Children:
+    """Calls of ``fork_server.py``, each in a process that may be killed."""
+
+    def __init__(self) -> None:
+        command = [sys.executable, str(Path(__file__).with_name("fork_server.py"))]
+        self._server = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+    def start(self, call: str, *, fault: dict[str, Any] | None = None, uid: int | None = None, **arguments: Any) -> int:
+        """Begin a call; return the process's number."""
+        return self._ask({"call": call, "fault": fault, "uid": uid, "arguments": arguments})["pid"]
+
+    def wait(self, pid: int) -> dict[str, Any]:
+        """Wait for a call: its ``status`` and, unless it was killed, ``value`` or ``error`` and ``steps``."""
+        return self._ask({"wait": pid})
+
+    def run(self, call: str, **arguments: Any) -> dict[str, Any]:
+        """Begin a call and wait for it."""
+        return self.wait(self.start(call, **arguments))
+
+    def close(self) -> None:
+        """End the server."""
+        self._server.communicate(timeout=60)
+
+    def _ask(self, question: dict[str, Any]) -> dict[str, Any]:
+        self._server.stdin.write(json.dumps(question, default=str) + "\n")
+        self._server.stdin.flush()
+        return json.loads(self._server.stdout.readline())
+
+
+@pytest.fixture(scope="session")
+def children():
+    """Calls in processes of their own."""
+    children = Children()
+    yield children
+    children.close()

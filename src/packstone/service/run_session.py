@@ -85,14 +85,16 @@ class RunSession:
         with contextlib.suppress(OSError):
             for partition in list(self._claims):
                 self.release(partition, is_unfinished=is_unfinished)
+        with contextlib.suppress(OSError):
+            self.io.remove(self.layout.heartbeat(self.run))
         self._tidy()
 
     def _tidy(self) -> None:
         """Leave no empty folders."""
-        for folder in (f"{self.layout.state}/staging", self.layout.runs, f"{self.layout.state}/owners"):
-            self.io.remove_empty_dir(folder)
-        self.io.remove_empty_dir(self.layout.state)
-        self.io.remove_empty_dir(posixpath.dirname(self.layout.state))
+        state = self.layout.state
+        for folder in (f"{state}/staging", self.layout.runs, f"{state}/owners", state, posixpath.dirname(state)):
+            with contextlib.suppress(OSError):
+                self.io.remove_empty_dir(folder)
 
     def claim(self, partition: str) -> None:
         """Own a partition; ConflictError if somebody alive does, or died in the middle of a swap there."""

@@ -84,10 +84,12 @@ def is_dead(io: FileIO, owner: Owner, *, now_seconds: float) -> bool:
     """Decide whether an owner may be taken over without asking."""
     if owner.released:
         return True
+    heartbeat = io.stat(owner.heartbeat_path)
+    if heartbeat is None:  # its run is over, though the process may live on and could not say so (a full disk)
+        return True
     if owner.process.is_on_this_host():
         return not owner.process.is_running()
-    heartbeat = io.stat(owner.heartbeat_path)
-    return heartbeat is None or now_seconds - heartbeat.mtime_ns / 1e9 > LEASE_SECONDS
+    return now_seconds - heartbeat.mtime_ns / 1e9 > LEASE_SECONDS
 
 
 def may_take_over(io: FileIO, owner: Owner, *, now_seconds: float, take_over: bool) -> bool:

@@ -1,0 +1,146 @@
+"""Runs calls in processes of their own, so that tests can kill them; started once by the fixture ``children``.
+
+A line of JSON in, a line out. A fresh interpreter would take half a second a call; a fork of this one, which has
+imported everything and started nothing, takes milliseconds.
+"""
+
+import json
+import os
+import sys
+import time
+import traceback
+
+from packstone.errors import ConflictError, PackstoneError
+from packstone.model.merge_options import MergeOptions
+from packstone.rewrite import run_unit  # noqa: F401 - imports PyArrow once, here
+from packstone.service.hive_table import HiveTable
+from packstone.service.interrupts import interruptible
+from packstone.storage import local
+from packstone.storage.faulty import Action, Fault, FaultyFileIO, Moment
+from packstone.storage.local import LocalFileIO
+from packstone.storage.ownership import Owner, ProcessIdentity, claim
+
+
+def compact(io, path, **options):
+    """Merge, and say how it ended."""
+    return HiveTable(path, io=io).compact(MergeOptions(**options)).to_json()
+
+
+def recover(io, path):
+    """Mend what the dead left."""
+    return HiveTable(path, io=io).recover().to_json()
+
+
+def restore(io, path, run):
+    """Undo a run."""
+    return HiveTable(path, io=io).restore(run).to_json()
+
+
+def clean(io, path):
+    """Remove originals."""
+    return HiveTable(path, io=io).clean().to_json()
+
+
+def claim_each(io, folders, start, interval):
+    """Claim one folder after the other, each at the same moment as everybody else; say which were won."""
+    won = []
+    for number, folder in enumerate(folders):
+        _spin_until(start + number * interval)
+        me = Owner(run=f"run-{os.getpid()}", process=ProcessIdentity.mine(), heartbeat_path=f"{folder}/../heartbeat")
+        try:
+            claim(io, folder, me, what=folder, now_seconds=time.time())
+        except ConflictError:
+            continue
+        won.append(folder)
+    time.sleep(max(0.0, start + len(folders) * interval - time.monotonic()) + 0.2)  # winners stay alive to the end
+    return won
+
+
+def write_new_each(io, paths, start, interval):
+    """Create one file after the other, each at the same moment as everybody else; say which were won."""
+    won = []
+    for number, path in enumerate(paths):
+        _spin_until(start + number * interval)
+        try:
+            io.write_new(path, f"{os.getpid()}".encode() * 10_000)
+        except FileExistsError:
+            continue
+        won.append(path)
+    return won
+
+
+def move_by_link(io, source, target, die):
+    """Move as on a file system without the rename flag, and die between the two steps."""
+    local._rename_noreplace = lambda _source, _target: 38  # ENOSYS
+    if die:
+        local.os.unlink = lambda _path: os.kill(os.getpid(), 9)
+    io.move(source, target)
+
+
+def identity(io):
+    """Say who this process is, and end."""
+    mine = ProcessIdentity.mine()
+    return {name: getattr(mine, name) for name in ProcessIdentity.__slots__}
+
+
+def _spin_until(when):
+    time.sleep(max(0.0, when - time.monotonic() - 0.001))
+    while time.monotonic() < when:
+        pass
+
+
+def _call(job):
+    fault = job.get("fault")
+    if fault is not None:
+        fault = Fault(step=fault["step"], action=Action(fault["action"]), moment=Moment(fault["moment"]))
+    if job.get("uid") is not None:
+        os.setgroups([])
+        os.setgid(job["uid"])
+        os.setuid(job["uid"])
+    io = FaultyFileIO(LocalFileIO(), fault=fault)
+    answer = {}
+    try:
+        with interruptible():
+            answer["value"] = globals()[job["call"]](io, **job["arguments"])
+    except PackstoneError as error:
+        answer.update(error=type(error).__name__, message=error.message)
+    except BaseException:  # noqa: BLE001 - whatever it is, the test wants to see it
+        answer.update(error="unexpected", message=traceback.format_exc())
+    answer["steps"] = io.steps
+    return answer
+
+
+def _start(job):
+    reading, writing = os.pipe()
+    pid = os.fork()
+    if pid:
+        os.close(writing)
+        return pid, reading
+    os.close(reading)
+    try:
+        with os.fdopen(writing, "w") as out:
+            json.dump(_call(job), out)
+    finally:
+        os._exit(0)
+
+
+def main():
+    """Serve until the test session closes our input."""
+    running = {}
+    for line in sys.stdin:
+        job = json.loads(line)
+        if "wait" in job:
+            with os.fdopen(running.pop(job["wait"])) as answers:
+                text = answers.read()
+            _, status = os.waitpid(job["wait"], 0)
+            answer = {"status": os.waitstatus_to_exitcode(status), **(json.loads(text) if text else {})}
+        else:
+            pid, reading = _start(job)
+            running[pid] = reading
+            answer = {"pid": pid}
+        sys.stdout.write(json.dumps(answer) + "\n")
+        sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main()
