@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from packstone.cli.draw import draw_maps
-from packstone.cli.output import make_console
+from packstone.cli.output import make_console, short_path
 from packstone.history.store import open_history
 from packstone.model.sizes import format_duration
 from packstone.service.demo_lake import BROKEN_PARTITION, BUSY_PARTITION, TABLE, TEXT_PARTITION, DemoLake, make_lake
@@ -51,7 +51,7 @@ def run_tour(
     try:
         lake = make_lake(made)
         if lake_only:
-            console.print(f"made {lake.table}", markup=False, soft_wrap=True)
+            console.print(f"made {short_path(str(lake.table))}", markup=False, soft_wrap=True)
             return 0
         with _own_history(made), _working_in(made):
             Tour(console, lake, engine_words).walk(engine_factory)

@@ -1,0 +1,40 @@
+"""The Python API in one go: open, health, plan, compact, verify, restore.
+
+Run as: python examples/quickstart.py TABLE [--inline]
+"""
+
+import sys
+
+import packstone
+
+
+def main(path: str, *, inline: bool) -> None:
+    """Merge a table, prove the run, and take it back."""
+    # `open` uses the active Spark session, or starts a local one when there is something to merge;
+    # `HiveTable` works in this process.
+    table = packstone.HiveTable(path) if inline else packstone.open(path)
+
+    health = table.health()
+    print(f"{health.files} files, {health.ideal_files} would do: score {health.score}")
+    for hazard in health.hazards:
+        print(f"  {hazard['hazard']} in {hazard['where']}")
+
+    plan = table.plan(packstone.MergeOptions(target_bytes=128 << 20, min_files=5))
+    for unit in plan.outcome.units:
+        print(f"  {unit.partition}: {unit.why}")
+
+    outcome = table.compact(plan)
+    print(f"{outcome.status}: {outcome.files_before} -> {outcome.files_after} files, {outcome.rows} rows verified")
+    if outcome.run is None:
+        return
+
+    proof = table.verify(outcome.run)
+    print(f"verified again: {proof.rows} rows in {proof.proved} files, {len(proof.problems)} problems")
+
+    undone = table.restore(outcome.run)
+    print(f"restored {undone.files_restored} files; {table.health().files} files as before")
+
+
+if __name__ == "__main__":
+    paths = [word for word in sys.argv[1:] if not word.startswith("-")]
+    main(paths[0], inline="--inline" in sys.argv)

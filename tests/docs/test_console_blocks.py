@@ -1,0 +1,142 @@
+"""The console blocks of the documentation are run, and what they show is what is really printed.
+
+A block fenced as ``console`` holds commands (lines that begin with ``$ ``) and their output. A page's blocks run in
+order in one empty folder. Sizes, times, widths and run ids differ from machine to machine and are not compared; a
+line ``[...]`` stands for any lines. ``pytest --rewrite tests/docs`` writes what differs anew.
+"""
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")])
+BLOCK = re.compile(r"^```console\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+RUN_ID = re.compile(r"\b\d{8}T\d{6}-[0-9a-f]{6}\b")
+VOLATILE = (
+    (RUN_ID, "RUN"),
+    (re.compile(r"\b\d+(\.\d+)? (B|KB|MB|GB)\b"), "SIZE"),
+    (re.compile(r"\b\d+(\.\d+)? (ms|s|min)\b"), "TIME"),
+    (re.compile(r"\b\d+\.\d+\b"), "NUMBER"),
+    (re.compile(r'("[a-z_]*(bytes|seconds|_ms|bytes_before|bytes_after)[a-z_]*": )[\d.]+'), r"\1NUMBER"),
+    (re.compile(r"[█▏▎▍▌▋▊▉]+"), "BAR"),
+    (re.compile(r"\s+"), " "),
+)
+
+
+@dataclass
+class Step:
+    """One command of a page and the output it shows."""
+
+    command: str
+    shown: list[str]
+    real: str = ""
+
+    def is_right(self) -> bool:
+        """Whether the page shows what was printed; ``[...]`` matches any lines."""
+        shown = settle("\n".join(self.shown))
+        parts = ["(?:.*\n)*" if line == "[...]" else f"{re.escape(line)}\n" for line in shown]
+        return re.fullmatch("".join(parts), "".join(f"{line}\n" for line in settle(self.real))) is not None
+
+    def renewed(self, with_real_runs) -> str:
+        """The step as the page shall show it; what is right and abridged stays abridged."""
+        keep = "[...]" in self.shown and self.is_right()
+        lines = self.shown if keep else self.real.splitlines()
+        return "".join(f"{with_real_runs(line).rstrip()}\n" for line in (f"$ {self.command}", *lines))
+
+
+def read_steps(block: str) -> list[Step]:
+    """Split a block into commands and their output."""
+    steps: list[Step] = []
+    for line in block.splitlines():
+        if line.startswith("$ "):
+            steps.append(Step(line[2:], []))
+        else:
+            assert steps, f"a console block begins with output: {line}"
+            steps[-1].shown.append(line)
+    return steps
+
+
+class Terminal:
+    """Runs a page's commands: ours in this process, the others in a shell."""
+
+    def __init__(self, packstone, monkeypatch, folder: Path) -> None:
+        self._packstone, self._monkeypatch = packstone, monkeypatch
+        self._last_code = 0
+        self._real_run: dict[str, str] = {}
+        monkeypatch.chdir(folder)
+        monkeypatch.setenv("PACKSTONE_HISTORY", f"sqlite:///{folder}/history.db")
+
+    def type(self, command: str) -> str:
+        """Run one line, with the run ids of the page replaced by the real ones."""
+        command = self.with_real_runs(command)
+        words = shlex.split(command)
+        if words[0] == "packstone" and "|" not in words:
+            done = self._packstone(*words[1:])
+            self._last_code = done.code
+            return done.err + done.out
+        if words[0] == "cd":
+            self._monkeypatch.chdir(words[1])
+            return ""
+        if command == "echo $?":
+            return f"{self._last_code}\n"
+        return self._run_in_shell(command)
+
+    def _run_in_shell(self, command: str) -> str:
+        tools = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+        done = subprocess.run(
+            ["bash", "-c", command],
+            env={**os.environ, "PATH": tools, "PYTHONPATH": str(ROOT / "examples")},
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=60,
+        )
+        self._last_code = done.returncode
+        return done.stderr + done.stdout
+
+    def with_real_runs(self, line: str) -> str:
+        """Put the real run ids in the place of the page's."""
+        return RUN_ID.sub(lambda match: self._real_run.get(match[0], match[0]), line)
+
+    def learn_runs(self, shown: str, real: str) -> None:
+        """Remember which real run stands for which run of the page."""
+        for ours, theirs in zip(RUN_ID.findall(shown), RUN_ID.findall(real), strict=False):
+            self._real_run.setdefault(ours, theirs)
+
+
+def settle(text: str) -> list[str]:
+    """Take out of each line what differs from machine to machine."""
+    lines = []
+    for line in text.splitlines():
+        for pattern, replacement in VOLATILE:
+            line = pattern.sub(replacement, line)  # noqa: PLW2901 - one line, step by step
+        lines.append(line.strip())
+    return [line for line in lines if line]
+
+
+@pytest.mark.parametrize("page", [p for p in PAGES if "```console" in p.read_text()], ids=lambda p: p.name)
+def test_what_a_page_shows_is_what_is_printed(page, packstone, monkeypatch, tmp_path, request):
+    """Every command of a page prints what the page says it prints."""
+    terminal = Terminal(packstone, monkeypatch, tmp_path)
+    text = page.read_text()
+    blocks = []
+    for block in BLOCK.findall(text):
+        steps = read_steps(block)
+        for step in steps:
+            step.real = terminal.type(step.command).replace(str(tmp_path), "/data")
+            terminal.learn_runs("\n".join(step.shown), step.real)
+            if not step.is_right() and not request.config.getoption("--rewrite"):
+                pytest.fail(f"{page.name}: `{step.command}` prints now:\n{step.real}", pytrace=False)
+        blocks.append((block, steps))
+    if not all(step.is_right() for _, steps in blocks for step in steps):
+        for block, steps in blocks:
+            new = "".join(step.renewed(terminal.with_real_runs) for step in steps)
+            text = text.replace(block, new, 1)
+        page.write_text(text)

@@ -1,0 +1,59 @@
+"""The scripts in examples/ run as they stand."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from packstone.service.demo_lake import DemoLake, make_lake
+
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+
+
+@pytest.fixture
+def demo(tmp_path) -> DemoLake:
+    """The lake of the tour."""
+    return make_lake(tmp_path / "lake")
+
+
+def run(environment: dict[str, str], script: str, *words: object) -> subprocess.CompletedProcess[str]:
+    """Run one example as a user would."""
+    command = [sys.executable, EXAMPLES / script, *map(str, words)]
+    return subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=60)
+
+
+def test_quickstart_merges_proves_and_takes_back(demo, quiet_env):
+    """The Python API goes the whole round, and the table ends as it began."""
+    names = sorted(path.name for path in demo.table.rglob("*.parquet"))
+    done = run(quiet_env, "quickstart.py", demo.table, "--inline")
+    assert done.returncode == 0, done.stderr
+    assert "405 files, 9 would do: score 2" in done.stdout
+    assert "partial: 405 -> 41 files" in done.stdout
+    assert "0 problems" in done.stdout
+    assert sorted(path.name for path in demo.table.rglob("*.parquet")) == names
+
+
+def test_nightly_takes_the_worst_table_first_and_keeps_to_its_budget(demo, tmp_path, quiet_env):
+    """Of two tables the one with more superfluous files is merged first, and the budget is for both."""
+    better = make_lake(tmp_path / "other").table
+    for folder in ("dt=2024-05-02", "dt=2024-05-03", "dt=2024-05-07"):
+        for path in (better / folder).iterdir():
+            path.unlink()
+    done = run(quiet_env, "nightly.py", "--inline", "--min-age-seconds", 0, "--max-bytes", "4M", better, demo.table)
+    first, second = map(json.loads, done.stdout.splitlines())
+    assert [first["table"], second["table"]] == [str(demo.table), str(better)]
+    assert first["status"] == "partial"
+    assert done.returncode == 1
+    assert first["bytes_read"] + second["bytes_read"] <= 4 << 20
+    assert second["files"][1] < second["files"][0]
+
+
+def test_the_classic_job_takes_three_arguments(demo, quiet_env):
+    """`packstone_merge.py FS PARTITION BLOCKSIZE` is `packstone merge`."""
+    partition = demo.table / "dt=2024-05-02"
+    done = run(quiet_env, "packstone_merge.py", "file:///", partition, "120M", "--format", "json")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["files_after"] == 1
+    assert len(list(partition.iterdir())) == 1
