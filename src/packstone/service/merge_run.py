@@ -25,7 +25,7 @@ from packstone.model.sizes import format_bytes
 from packstone.model.skipped import SkipKind, SkipLog, Skipped
 from packstone.model.unit import UnitResult, UnitSpec, UnitStatus
 from packstone.service.commit import commit_partition, second_listing
-from packstone.service.interrupts import finish_first
+from packstone.service.interrupts import Interrupted, finish_first
 from packstone.service.pack_tasks import pack_tasks
 from packstone.tables.hive.known_outputs import output_name
 
@@ -88,12 +88,19 @@ class MergeRun:
         """Take up the plans; if the run must stop, what it committed before is still its answer."""
         try:
             self._run_all(plans)
+        except Interrupted:
+            if not self.units:
+                raise
+            self._note_stop("It was interrupted.")
         except (PackstoneError, OSError) as error:
             stop = error if isinstance(error, PackstoneError) else UnavailableError(storage_sentence(error))
             if not self.units:
                 raise stop from error
-            root = self.session.layout.root
-            self.skipped.append(Skipped(what=root, why=f"The run stopped here. {stop.message}", kind=SkipKind.FAILED))
+            self._note_stop(stop.message)
+
+    def _note_stop(self, why: str) -> None:
+        what = self.session.layout.root
+        self.skipped.append(Skipped(what=what, why=f"The run stopped before its end. {why}", kind=SkipKind.FAILED))
 
     def _run_all(self, plans: Iterable[PartitionPlan]) -> None:
         """Wave after wave, round after round."""
@@ -241,6 +248,7 @@ class MergeRun:
                         number=work.number,
                         options=self.options,
                     )
+                    self._note_committed(work, written, swapped)
             except ConflictError as conflict:
                 self.skipped.append(Skipped(what=what, why=conflict.message, kind=SkipKind.CONFLICT))
                 self.session.release(work.partition)
@@ -251,7 +259,6 @@ class MergeRun:
                 self.session.keep_staging = True
                 self.session.release(work.partition, is_unfinished=True)
                 return
-            self._note_committed(work, written, swapped)
         work.allowed -= broken
         if written or broken:
             self._next_round(work, again)

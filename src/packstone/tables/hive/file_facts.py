@@ -74,7 +74,15 @@ _FORMAT_OF_ENDING: Mapping[str, FileFormat] = {
     "zst": FileFormat.COMPRESSED,
     "lz4": FileFormat.COMPRESSED,
     "snappy": FileFormat.COMPRESSED,
+    "deflate": FileFormat.COMPRESSED,
+    "lzo": FileFormat.COMPRESSED,
+    "lzo_deflate": FileFormat.COMPRESSED,
+    "lzma": FileFormat.COMPRESSED,
+    "xz": FileFormat.COMPRESSED,
+    "zip": FileFormat.COMPRESSED,
 }
+_ENDINGS_WITH_MAGIC = frozenset({"gz", "bz2", "zst"})  # Hadoop's other codecs write blocks that begin with a length
+_WIDE_MARKS = (b"\xff\xfe", b"\xfe\xff")  # UTF-16 and UTF-32, whose newline is more than one byte
 
 
 class Verdict(StrEnum):
@@ -122,6 +130,12 @@ def _facts(io: FileIO, path: str, file: FileEntry, *, codec: str) -> FileFacts:
     found = sniff_format(head)
     if found is not named and found in _SHORT_MAGIC and named is FileFormat.TEXT and b"\0" not in head:
         found = FileFormat.TEXT
+    if (
+        named is FileFormat.COMPRESSED
+        and ending not in _ENDINGS_WITH_MAGIC
+        and found in (FileFormat.TEXT, FileFormat.UNKNOWN)
+    ):
+        found = FileFormat.COMPRESSED
     if named is not None and found is not named:
         why = f"its name says {named} but its content is {found}"
         return _not_merged(file, found, verdict=Verdict.UNREADABLE, why=why)
@@ -132,9 +146,8 @@ def _facts(io: FileIO, path: str, file: FileEntry, *, codec: str) -> FileFacts:
             if unfaithful:
                 why = f"it cannot be written back identically: {unfaithful}"
                 return _not_merged(file, found, verdict=Verdict.LEFT_ALONE, why=why)
-            group = (
-                f"parquet schema={footer.columns} codec={footer.codec} {footer.agreement} .{ending} {file.permissions}"
-            )
+            written = footer.codec if codec == "keep" else codec
+            group = f"parquet schema={footer.columns} codec={written} {footer.agreement} .{ending} {file.permissions}"
             return _mergeable(file, found, group, rows=footer.rows, codec=footer.codec)
         case FileFormat.TEXT:
             return _text_facts(file, head, ending)
@@ -161,16 +174,16 @@ def sniff_format(head: bytes) -> FileFormat:
     for magic, found in _MAGIC:
         if head.startswith(magic):
             return found
-    return FileFormat.UNKNOWN if b"\0" in head else FileFormat.TEXT
+    return FileFormat.UNKNOWN if b"\0" in head and not head.startswith(_WIDE_MARKS) else FileFormat.TEXT
 
 
 def _text_facts(file: FileEntry, head: bytes, ending: str) -> FileFacts:
     """Text is merged unless a file is one document rather than lines."""
-    if head.startswith(b"\xef\xbb\xbf"):
+    if head.startswith((b"\xef\xbb\xbf", *_WIDE_MARKS)):
         why = "it begins with a byte-order mark, which would land in the middle of a merged file"
         return _not_merged(file, FileFormat.TEXT, verdict=Verdict.LEFT_ALONE, why=why)
     start = head.lstrip()[:5]
-    if start.startswith((b"<?xml", b"<html", b"<!DOC")):
+    if ending in ("xml", "html", "htm") or start.startswith((b"<?xml", b"<html", b"<!DOC")):
         return _not_merged(
             file, FileFormat.TEXT, verdict=Verdict.LEFT_ALONE, why="it is one XML or HTML document, not lines"
         )

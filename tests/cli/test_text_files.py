@@ -1,0 +1,131 @@
+"""Text, CSV and JSON lines: joined as bytes where that is right, left alone where it is not."""
+
+import bz2
+import gzip
+import json
+import zlib
+
+import pytest
+
+
+def compact(packstone, lake):
+    """Compact the table; the exit code must be 0."""
+    done = packstone("compact", lake.table, "--format", "json")
+    assert done.code == 0, done.out
+    return done
+
+
+def the_merged_file(folder):
+    """The bytes of the one output."""
+    (path,) = folder.glob("packstone-*")
+    return path.read_bytes()
+
+
+class TestJoined:
+    """Lines of all files, in name order, each once and unchanged."""
+
+    @pytest.mark.parametrize(
+        ("contents", "joined"),
+        [
+            ([b"a\n", b"b\n", b"c\n"], b"a\nb\nc\n"),
+            ([b"a", b"b", b"c"], b"a\nb\nc\n"),
+            ([b"a\r\n", b"b", b"c\r\n"], b"a\r\nb\nc\r\n"),
+            ([b"a\r", b"b\r", b"c\r"], b"a\r\nb\r\nc\r\n"),
+            ([b"\n", b"\n\n", b"a"], b"\n\n\na\n"),
+            ([b"a\n\n", b"b", b"\x80\xff"], b"a\n\nb\n\x80\xff\n"),
+            ([b"  \t", b"a\x01b\x02\\N", b"\x1a"], b"  \t\na\x01b\x02\\N\n\x1a\n"),
+        ],
+    )
+    @pytest.mark.parametrize("ending", ["txt", "csv", "jsonl", ""])
+    def test_missing_newlines_are_added_and_nothing_else(self, packstone, lake, contents, joined, ending):
+        """Two lines never become one, and no other byte is added or lost."""
+        names = [f"f{at}.{ending}".rstrip(".") for at in range(len(contents))]
+        folder = lake.text("", dict(zip(names, contents, strict=True)))
+        done = packstone("compact", lake.table, "--min-files", "2", "--format", "json")
+        assert done.code == 0, done.out
+        assert the_merged_file(folder) == joined
+        assert done.json["units"][0]["how"] == "concatenate"
+        assert done.json["rows"] == joined.count(b"\n")
+
+    def test_json_lines(self, packstone, lake):
+        """Each object stays on its line, also with one object a file and no newline."""
+        folder = lake.text("", {f"{at}.json": b'{"id": %d}' % at for at in range(6)})
+        compact(packstone, lake)
+        assert [json.loads(line)["id"] for line in the_merged_file(folder).splitlines()] == list(range(6))
+
+    def test_endings_are_kept_apart(self, packstone, lake):
+        """Files of one ending become a file of that ending; ``.csv`` and ``.json`` are not mixed."""
+        names = [f"{at}.{ending}" for at in range(5) for ending in ("csv", "json", "txt")]
+        folder = lake.text("", dict.fromkeys(names, b"1\n"))
+        done = compact(packstone, lake)
+        assert len(done.json["units"]) == 3
+        assert sorted(path.suffix for path in folder.iterdir()) == [".csv", ".json", ".txt"]
+
+    def test_long_lines_and_big_files(self, packstone, lake):
+        """A line longer than any buffer survives."""
+        long = b"x" * 5_000_000
+        folder = lake.text("", {f"{at}.txt": long for at in range(5)})
+        done = compact(packstone, lake)
+        assert the_merged_file(folder) == (long + b"\n") * 5
+        assert done.json["rows"] == 5
+
+    def test_restored_byte_for_byte(self, packstone, lake, tree):
+        """The originals come back without the newline that was added."""
+        lake.text("", {f"{at}.txt": b"no newline" for at in range(6)})
+        before = tree(lake.table)
+        run = compact(packstone, lake).json["run"]
+        assert packstone("restore", run, "--yes").code == 0
+        assert tree(lake.table) == before
+
+
+LEFT_ALONE = {
+    "bom.txt": (b"\xef\xbb\xbfa\n", "byte-order mark"),
+    "utf16.txt": ("a\n".encode("utf-16"), ""),
+    "cjk.txt": (b"\xff\xfe\x2d\x4e\x87\x65", "byte-order mark"),
+    "doc.xml": (b"<?xml version='1.0'?>\n<a/>\n", "XML"),
+    "bare.xml": (b"<orders>\n<order/>\n</orders>\n", "XML"),
+    "page.html": (b"<!DOCTYPE html>\n<html></html>\n", "HTML"),
+    "doc.json": (b'{\n  "a": 1\n}\n', "JSON document"),
+    "array.json": (b"[\n1,\n2\n]\n", "JSON document"),
+    "x.csv.gz": (gzip.compress(b"a\n"), "compressed text"),
+    "x.csv.bz2": (bz2.compress(b"a\n"), "compressed text"),
+    "x.deflate": (zlib.compress(b"abcdefghijklmnopqrstuvwxyz\n"), "compressed text"),
+    "x.snappy": (b"\x00\x00\x00\x02\x00\x00\x00\x04\x02\x04a\n", "compressed text"),
+    "x.lzo": (b"\x89LZO\x00\r\n\x1a\n", "compressed text"),
+    "x.lz4": (b"\x00\x00\x00\x02\x00\x00\x00\x03\x20a\n", "compressed text"),
+    "x.txt.xz": (b"\xfd7zXZ\x00\x00", "compressed text"),
+    "x.zip": (b"PK\x03\x04abc", "compressed text"),
+    "x.orc": (b"ORC\x00\x01", "orc"),
+    "x.avro": (b"Obj\x01\x00", "avro"),
+    "x.seq": (b"SEQ\x06\x00", "sequencefile"),
+    "x.rc": (b"RCF\x01\x00", "rcfile"),
+    "binary": (b"\x00\x01\x02", "neither Parquet nor text"),
+}
+
+
+class TestLeftAlone:
+    """What is no lines of text stays as it is, with the reason, and is no failure."""
+
+    @pytest.mark.parametrize("name", LEFT_ALONE)
+    def test_stays_byte_for_byte(self, packstone, lake, tree, name):
+        """Beside files that are merged, and alone in its folder."""
+        content, why = LEFT_ALONE[name]
+        lake.text("dt=1", {f"ok-{at}.txt": b"x\n" for at in range(5)} | {name: content})
+        lake.text("dt=2", {f"{at}-{name}": content for at in range(6)})
+        before = tree(lake.table)
+        done = compact(packstone, lake)
+        assert done.json["status"] == "committed"
+        assert why in done.skipped(f"dt=1/{name}")
+        after = tree(lake.table)
+        assert after[f"dt=1/{name}"] == before[f"dt=1/{name}"]
+        assert {key: value for key, value in after.items() if key.startswith("dt=2")} == {
+            key: value for key, value in before.items() if key.startswith("dt=2")
+        }
+
+    def test_words_that_look_like_magic(self, packstone, lake):
+        """A text file that begins with the letters of a magic number is text."""
+        lake.text(
+            "", {f"{at}.txt": word + b" is a word\n" for at, word in enumerate((b"ORC", b"SEQ", b"RCF", b"BZ", b"PAR"))}
+        )
+        done = compact(packstone, lake)
+        assert (done.json["files_after"], done.json["rows"]) == (1, 5)
