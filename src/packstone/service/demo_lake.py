@@ -12,16 +12,15 @@ the documentation shows is what everybody sees::
 
 from __future__ import annotations
 
-import csv
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
 from shutil import rmtree
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv
 import pyarrow.parquet as pq
 
 from packstone.errors import InvalidInputError
@@ -92,20 +91,25 @@ class _Rows:
 
     def draw(self, partition: str) -> pa.Table:
         """Draw the orders of one file."""
-        draw = self._random
-        count = int(draw.integers(_MIN_ROWS, _MAX_ROWS))
-        day = datetime.fromisoformat(partition.removeprefix("dt=")).replace(tzinfo=UTC)
-        ids = range(self._next_id, self._next_id + count)
-        self._next_id += count
-        columns: dict[str, list[Any]] = {
-            "order_id": list(ids),
-            "placed_at": [day + timedelta(seconds=int(second)) for second in np.sort(draw.integers(0, 86_400, count))],
-            "country": [_COUNTRIES[at] for at in draw.integers(0, len(_COUNTRIES), count)],
-            "state": [_STATES[at] for at in draw.integers(0, len(_STATES), count)],
-            "amount": [Decimal(int(cents)) / 100 for cents in draw.integers(99, 99_999, count)],
-            "items": [list(range(int(many))) for many in draw.integers(1, 5, count)],
-        }
-        return pa.table(columns, schema=_SCHEMA)
+        count = int(self._random.integers(_MIN_ROWS, _MAX_ROWS))
+        day = np.datetime64(partition.removeprefix("dt="), "us")
+        first, self._next_id = self._next_id, self._next_id + count
+        cents = pa.array(self._random.integers(99, 99_999, count)).cast(pa.decimal128(19, 0))
+        columns = (
+            pa.array(range(first, first + count)),
+            pa.array(day + np.sort(self._random.integers(0, 86_400, count)).astype("timedelta64[s]")),
+            pa.array(_COUNTRIES).take(pa.array(self._random.integers(0, len(_COUNTRIES), count))),
+            pa.array(_STATES).take(pa.array(self._random.integers(0, len(_STATES), count))),
+            pc.multiply(cents, Decimal("0.01")),
+            self._draw_lists(count),
+        )
+        return pa.table([column.cast(field.type) for column, field in zip(columns, _SCHEMA, strict=True)], _SCHEMA)
+
+    def _draw_lists(self, count: int) -> pa.Array:
+        """Draw what was ordered: one to four item numbers each."""
+        ends = np.cumsum(self._random.integers(1, 5, count))
+        offsets = pa.array(np.concatenate(([0], ends)), pa.int32())
+        return pa.ListArray.from_arrays(offsets, pa.array(self._random.integers(1, 5_000, int(ends[-1])), pa.int32()))
 
 
 def _write_parquet(folder: Path, files: int, rows: _Rows) -> None:
@@ -116,12 +120,10 @@ def _write_parquet(folder: Path, files: int, rows: _Rows) -> None:
 
 def _write_text(folder: Path, rows: _Rows) -> None:
     folder.mkdir(parents=True)
+    options = pyarrow.csv.WriteOptions(quoting_style="none", quoting_header="none")
     for number in range(_TEXT_FILES):
         orders = rows.draw(folder.name).drop_columns(["items"])
-        with (folder / f"part-{number:05d}.csv").open("w", newline="", encoding="utf-8") as file:
-            writer = csv.writer(file, lineterminator="\n")
-            writer.writerow(orders.column_names)
-            writer.writerows(zip(*(column.to_pylist() for column in orders.columns), strict=True))
+        pyarrow.csv.write_csv(orders, folder / f"part-{number:05d}.csv", options)
 
 
 def _cut_off(folder: Path) -> None:
