@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from packstone.errors import UnreadableFileError
 from packstone.rewrite.int96 import find_int96_unit, int96_columns
 from packstone.rewrite.parquet_footer import one_line, open_parquet
-from packstone.rewrite.parquet_writer import WriterSettings, find_writer_settings, sort_keys
+from packstone.rewrite.parquet_writer import WriterSettings, find_writer_settings, sort_options
 from packstone.rewrite.read_ahead import read_ahead
 
 if TYPE_CHECKING:
@@ -109,6 +109,5 @@ def _sorted_group(group: pa.Table, settings: WriterSettings) -> pa.Table:
     """Sort a row group where the inputs claim an order for theirs: the claim stays true."""
     if not settings.sorting:
         return group
-    keys, placement = sort_keys(settings)
     whole = group.combine_chunks()
-    return whole.take(pc.sort_indices(whole, sort_keys=keys, null_placement=placement))
+    return whole.take(pc.sort_indices(whole, options=sort_options(settings)))

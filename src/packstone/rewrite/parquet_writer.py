@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from packstone.errors import UnfaithfulError
@@ -21,6 +22,7 @@ from packstone.rewrite.parquet_footer import (
     bloom_columns_of,
     codecs_of,
     has_page_index,
+    one_line,
     open_parquet,
     schema_tree,
     sorting_of,
@@ -33,6 +35,7 @@ _UTC_TIME = "(Time(isAdjustedToUTC=true"
 _CODEC_NAMES = {"UNCOMPRESSED": "NONE", "LZ4": "LZ4", "LZ4_RAW": "LZ4"}
 _BLOOM_FPP = 0.01
 _MAX_DISTINCT = 1 << 20  # the size of a filter is bounded: a megabyte
+_NULLS_BY_KEY = 25  # the PyArrow that asks for the placement of nulls with each key, and warns otherwise
 _SWITCHES = tuple(itertools.product((True, False), (False, True), (True, False)))
 
 
@@ -78,7 +81,7 @@ def find_writer_settings(file: pq.ParquetFile, *, codec: str, files: int = 1) ->
                 tree=wanted,
                 sorting=sorting_of(metadata),
             )
-        nearest = nearest or tree
+        nearest = min(nearest or tree, tree, key=lambda one: _count_differences(wanted, one))
     raise UnfaithfulError(_first_difference(wanted, nearest))
 
 
@@ -88,13 +91,13 @@ def why_unfaithful(io: FileIO, path: str, *, codec: str) -> str:
         with open_parquet(io, path) as file:
             settings = find_writer_settings(file, codec=codec)
             if settings.sorting:
-                sort_keys(settings)
+                sort_options(settings)
     except UnfaithfulError as error:
         return error.message
     return ""
 
 
-def sort_keys(settings: WriterSettings) -> tuple[list[tuple[str, str]], str]:
+def sort_options(settings: WriterSettings) -> pc.SortOptions:
     """Turn the order that the inputs claim into pyarrow's sort keys and its placement of nulls."""
     schema, sorting = settings.schema, settings.sorting
     if len({nulls_first for _, _, nulls_first in sorting}) > 1:
@@ -107,7 +110,16 @@ def sort_keys(settings: WriterSettings) -> tuple[list[tuple[str, str]], str]:
     keys = [
         (schema.field(column).name, "descending" if descending else "ascending") for column, descending, _ in sorting
     ]
-    return keys, "at_start" if sorting[0][2] else "at_end"
+    nulls = "at_start" if sorting[0][2] else "at_end"
+    if int(pa.__version__.split(".")[0]) < _NULLS_BY_KEY:
+        options = pc.SortOptions(sort_keys=keys, null_placement=nulls)
+    else:
+        options = pc.SortOptions(sort_keys=[(*key, nulls) for key in keys])
+    try:
+        pc.sort_indices(schema.empty_table(), options=options)
+    except (pa.ArrowException, KeyError) as error:
+        raise UnfaithfulError(f"it claims a sort order, which PyArrow cannot keep: {one_line(error)}") from error
+    return options
 
 
 def _tree_written(schema: pa.Schema, options: dict[str, Any]) -> str:
@@ -144,6 +156,10 @@ def _data_options(metadata: pq.FileMetaData, *, codec: str, files: int) -> dict[
 def _can_write(option: str) -> bool:
     """Whether this PyArrow's writer knows an option."""
     return option in inspect.signature(pq.ParquetWriter.__init__).parameters
+
+
+def _count_differences(wanted: str, got: str) -> int:
+    return sum(ours != theirs for ours, theirs in itertools.zip_longest(got.splitlines(), wanted.splitlines()))
 
 
 def _first_difference(wanted: str, got: str) -> str:

@@ -9,6 +9,8 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
+
 from packstone.errors import PackstoneError, UnfaithfulError, UnreadableFileError, VerificationError
 from packstone.model.unit import How, UnitResult, UnitSpec, UnitStatus, Verify
 from packstone.rewrite import parquet_rewrite, text_concatenate, verify
@@ -43,7 +45,7 @@ def run_unit(io: FileIO, spec: UnitSpec, *, staging: str, attempt: str) -> UnitR
             f"owner and mode cannot be kept: {one_line(error)}",
             "",
         )
-    except (PackstoneError, OSError, MemoryError) as error:
+    except (PackstoneError, OSError, MemoryError, ValueError, pa.ArrowException) as error:
         status, message, blamed = UnitStatus.FAILED, one_line(error), ""
     io.remove(staged)
     return UnitResult(unit=spec.unit, attempt=attempt, status=status, message=message, blamed=blamed)
