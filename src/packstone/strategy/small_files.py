@@ -11,7 +11,9 @@ The rule (after the seed document "Spark small-file merge", with its count of ou
 5. A group is rewritten only if its number of files drops by at least a quarter. Otherwise 580 MB at a target of
    512 MB would be rewritten for ever (apache/iceberg#9069).
 6. Our own earlier outputs that came out small are fresh no more: they are taken again only together with at
-   least ``min_files`` newer files of their group. So a second run plans nothing.
+   least ``min_files`` newer files of their group. So a second run plans nothing. Where a folder is worth a job but
+   the newer files are spread over groups, a group takes its outputs along once it has ``min_files`` of them:
+   otherwise two groups that get three files a night each would leave two more outputs every night, for ever.
 
 Cost: each selected byte is read once, written once, and read twice more to be verified.
 
@@ -75,7 +77,8 @@ def pick_small_files(files: Sequence[Candidate], options: SmallFilesOptions) -> 
 
 def _pick_in_group(members: list[tuple[int, Candidate]], options: SmallFilesOptions) -> list[Pick | Skip]:
     fresh = [(at, file) for at, file in members if not file.is_known_output]
-    if len(fresh) < options.min_files:
+    known_count = len(members) - len(fresh)
+    if len(fresh) < options.min_files and (not fresh or known_count < options.min_files):
         members = fresh
     if not members:
         return []
@@ -112,7 +115,8 @@ def split_adjacent(sizes_bytes: Sequence[int], *, outputs: int) -> list[tuple[in
     bounds: list[tuple[int, int]] = []
     first, run, before = 0, 0, 0
     for at, size in enumerate(sizes_bytes):
-        mine = (2 * before + size) * outputs // (2 * total) if total else 0
+        # The middle of an empty file at the end is the end itself, which is in no run: it goes to the last.
+        mine = min(outputs - 1, (2 * before + size) * outputs // (2 * total)) if total else 0
         if mine != run and at > first:
             bounds.append((first, at))
             first = at
