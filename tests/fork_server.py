@@ -9,6 +9,7 @@ import os
 import sys
 import time
 import traceback
+from pathlib import Path
 
 from packstone.errors import ConflictError, PackstoneError
 from packstone.model.merge_options import MergeOptions
@@ -46,7 +47,8 @@ def claim_each(io, folders, start, interval):
     won = []
     for number, folder in enumerate(folders):
         _spin_until(start + number * interval)
-        me = Owner(run=f"run-{os.getpid()}", process=ProcessIdentity.mine(), heartbeat_path=f"{folder}/../heartbeat")
+        heartbeat = str(Path(folder).with_name("heartbeat"))
+        me = Owner(run=f"run-{os.getpid()}", process=ProcessIdentity.mine(), heartbeat_path=heartbeat)
         try:
             claim(io, folder, me, what=folder, now_seconds=time.time())
         except ConflictError:

@@ -1,0 +1,151 @@
+"""Local files: exclusive between processes, whole after a kill, and with the rights that the kernel gives."""
+
+import os
+import shutil
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from packstone.model.files import Permissions
+from packstone.storage.fileio import Kind
+from packstone.storage.local import LocalFileIO
+
+NOBODY = 65_534
+
+
+@pytest.fixture
+def open_to_all(tmp_path):
+    """A folder that other users reach; pytest's own is for its user alone."""
+    folder = tmp_path / "shared"
+    folder.mkdir()
+    for above in (tmp_path, *tmp_path.parents):
+        if above.stat().st_uid != os.getuid() or above.name.startswith("tmp"):
+            break
+        above.chmod(0o755)
+    return folder
+
+
+def test_of_many_processes_exactly_one_writes(children, tmp_path):
+    """Sixteen processes create the same name at the same moment, a hundred times: one wins, its content is whole."""
+    paths = [tmp_path / f"{number:03d}" for number in range(100)]
+    start = time.monotonic() + 0.5
+    pids = [children.start("write_new_each", paths=paths, start=start, interval=0.01) for _ in range(16)]
+    answers = {pid: children.wait(pid)["value"] for pid in pids}
+    won = sorted(path for paths_won in answers.values() for path in paths_won)
+    assert won == [str(path) for path in paths]
+    for pid, paths_won in answers.items():
+        assert all(Path(path).read_bytes() == f"{pid}".encode() * 10_000 for path in paths_won)
+    assert sorted(tmp_path.iterdir()) == paths
+
+
+def test_a_reader_sees_the_old_content_or_the_new(tmp_path):
+    """Replace is whole: a reader that looks all the time never meets half a record or none."""
+    io, path = LocalFileIO(), str(tmp_path / "record")
+    io.replace(path, b"0" * 50_000)
+    over = threading.Event()
+
+    def write():
+        for digit in b"123456789" * 10:
+            io.replace(path, bytes([digit]) * 50_000)
+        over.set()
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    while not over.is_set():
+        content = io.read_bytes(path)
+        assert len(content) == 50_000
+        assert len(set(content)) == 1
+    writer.join()
+
+
+def test_killed_between_link_and_unlink(children, tmp_path):
+    """A move by two steps that is killed between them leaves two names of one file; any later move mends it."""
+    io = LocalFileIO()
+    for number, mended in enumerate(("the same way", "by rename")):
+        source, target = str(tmp_path / f"a{number}"), str(tmp_path / f"b{number}")
+        io.replace(source, b"rows")
+        assert children.run("move_by_link", source=source, target=target, die=True)["status"] == -9
+        assert Path(source).samefile(target)
+        if mended == "the same way":
+            children.run("move_by_link", source=source, target=target, die=False)
+        else:
+            io.move(source, target)
+        assert (io.stat(source), io.read_bytes(target)) == (None, b"rows")
+
+
+def test_a_second_name_of_other_content_is_no_half_move(tmp_path):
+    """Equal size and time are not enough to take two files for one: the move fails and both stay."""
+    io = LocalFileIO()
+    for name in "ab":
+        (tmp_path / name).write_bytes(name.encode())
+        os.utime(tmp_path / name, ns=(0, 0))
+    with pytest.raises(FileExistsError):
+        io.move(str(tmp_path / "a"), str(tmp_path / "b"))
+    assert sorted(path.read_bytes() for path in tmp_path.iterdir()) == [b"a", b"b"]
+
+
+def test_links_are_named_not_followed(tmp_path):
+    """A symbolic link is a link, in a listing and in stat, also if it leads nowhere; moving moves the link."""
+    io = LocalFileIO()
+    (tmp_path / "file").write_bytes(b"rows")
+    (tmp_path / "good").symlink_to("file")
+    (tmp_path / "bad").symlink_to("nowhere")
+    assert {e.name: e.kind for e in io.list_dir(str(tmp_path))}["good"] is Kind.LINK
+    assert io.stat(str(tmp_path / "bad")).kind is Kind.LINK
+    io.move(str(tmp_path / "good"), str(tmp_path / "moved"))
+    assert (tmp_path / "moved").is_symlink()
+    with pytest.raises(FileExistsError):
+        io.move(str(tmp_path / "file"), str(tmp_path / "bad"))
+
+
+def test_folders_vanish_while_they_are_made(tmp_path):
+    """Another run that removes empty folders at its end does not make ours fail."""
+    io, over = LocalFileIO(), threading.Event()
+
+    def remove():
+        while not over.is_set():
+            for folder in ("s/runs", "s"):
+                io.remove_empty_dir(str(tmp_path / folder))
+            time.sleep(0.0002)
+
+    remover = threading.Thread(target=remove)
+    remover.start()
+    try:
+        for number in range(300):
+            io.make_dirs(str(tmp_path / "s" / "runs" / f"{number}"))
+            shutil.rmtree(tmp_path / "s" / "runs" / f"{number}")
+    finally:
+        over.set()
+        remover.join()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
+def test_rights_are_the_kernels(children, open_to_all):
+    """Without the right to write a folder, may_write says no, and writing is a PermissionError."""
+    io = LocalFileIO()
+    assert io.may_write(str(open_to_all))
+    open_to_all.chmod(0o755)
+    done = children.run("write_new_each", uid=NOBODY, paths=[str(open_to_all / "a")], start=0, interval=0)
+    assert "PermissionError" in done["message"]
+    assert list(open_to_all.iterdir()) == []
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
+def test_owner_group_and_mode_are_set(tmp_path):
+    """All three are set, and setting what is so already needs no rights."""
+    io, path = LocalFileIO(), str(tmp_path / "a")
+    io.replace(path, b"")
+    wanted = Permissions(uid=NOBODY, gid=NOBODY, mode=0o640)
+    io.set_permissions(path, wanted)
+    io.set_permissions(path, wanted)
+    assert io.stat(path).permissions == wanted
+
+
+def test_records_may_be_read_by_all_who_may_see_the_table(tmp_path):
+    """Records are 0644 whatever the temporary file's mode was."""
+    io = LocalFileIO()
+    io.write_new(str(tmp_path / "a"), b"")
+    io.replace(str(tmp_path / "b"), b"")
+    assert {io.stat(str(tmp_path / name)).permissions.mode for name in "ab"} == {0o644}
