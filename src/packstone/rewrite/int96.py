@@ -7,7 +7,8 @@ the (wrapped) nanoseconds and *u* the microseconds, modulo 2^64:
 - ``n == 1000 u`` says that there are no digits below the microsecond, wrapped or not;
 - ``u`` outside the 64-bit range of nanoseconds says that *n* has wrapped.
 
-A column with nanosecond digits *and* a wrapped value fits neither unit, and is left alone.
+A column with nanosecond digits *and* a wrapped value fits neither unit, and is left alone. So is one in which even
+the microseconds have wrapped (a broken writer's year 1,000,000): seconds never do, so they tell.
 """
 
 from __future__ import annotations
@@ -41,7 +42,9 @@ def find_int96_unit(io: FileIO, paths: Sequence[str]) -> str:
     """Choose the unit ("us" or "ns") in which all INT96 values of the files survive."""
     needs_digits = needs_range = ""
     for path in paths:
-        for micros, nanos in _values_in_both_units(io, path):
+        for seconds, micros, nanos in _values_in_all_units(io, path):
+            if bool((micros // 1_000_000 != seconds).any()):
+                raise UnfaithfulError(f"{path} has an INT96 date beyond the year 294246, which no Arrow type holds")
             with np.errstate(over="ignore"):
                 if not needs_digits and bool((micros * np.int64(1000) != nanos).any()):
                     needs_digits = path
@@ -54,22 +57,18 @@ def find_int96_unit(io: FileIO, paths: Sequence[str]) -> str:
     return "ns" if needs_digits else "us"
 
 
-def read_as_nanoseconds(io: FileIO, path: str, *, columns: list[str], batch_rows: int) -> Iterator[pa.RecordBatch]:
-    """Yield the INT96 columns decoded as nanoseconds, in the batches that a read in microseconds has."""
-    with open_parquet(io, path, coerce_int96_timestamp_unit="ns") as file:
+def read_in_unit(io: FileIO, path: str, unit: str, *, columns: list[str], batch_rows: int) -> Iterator[pa.RecordBatch]:
+    """Yield the INT96 columns decoded in a unit, in the batches that a read in any other unit has."""
+    with open_parquet(io, path, coerce_int96_timestamp_unit=unit) as file:
         yield from file.iter_batches(batch_size=batch_rows, columns=columns, use_threads=False)
 
 
-def _values_in_both_units(io: FileIO, path: str) -> Iterator[tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]]:
-    with open_parquet(io, path, coerce_int96_timestamp_unit="us") as file:
+def _values_in_all_units(io: FileIO, path: str) -> Iterator[tuple[np.ndarray[Any, Any], ...]]:
+    with open_parquet(io, path) as file:
         columns = int96_columns(file)
-        if not columns:
-            return
-        in_micros = file.iter_batches(batch_size=_BATCH_ROWS, columns=columns, use_threads=False)
-        for micros, nanos in zip(
-            in_micros, read_as_nanoseconds(io, path, columns=columns, batch_rows=_BATCH_ROWS), strict=True
-        ):
-            yield from zip(_timestamps(micros), _timestamps(nanos), strict=True)
+    readers = [read_in_unit(io, path, unit, columns=columns, batch_rows=_BATCH_ROWS) for unit in ("s", "us", "ns")]
+    for batches in zip(*readers, strict=True):
+        yield from zip(*map(_timestamps, batches), strict=True)
 
 
 def _timestamps(batch: pa.RecordBatch) -> Iterator[np.ndarray[Any, Any]]:

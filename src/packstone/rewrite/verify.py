@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from packstone.errors import UnreadableFileError, VerificationError
 from packstone.rewrite.fingerprint import Fingerprint, fingerprint_batch, fingerprint_lines
-from packstone.rewrite.int96 import int96_columns, read_as_nanoseconds
+from packstone.rewrite.int96 import int96_columns, read_in_unit
 from packstone.rewrite.parquet_footer import one_line, open_parquet, schema_tree, writer_semantics
 from packstone.rewrite.parquet_rewrite import batch_rows_for, decoded_row_bytes
 from packstone.rewrite.read_ahead import read_ahead
@@ -108,8 +108,6 @@ def _lossless_batches(io: FileIO, path: str, file: pq.ParquetFile, *, batch_rows
     if not columns:
         yield from batches
         return
-    for batch, nanos in zip(
-        batches, read_as_nanoseconds(io, path, columns=columns, batch_rows=batch_rows), strict=True
-    ):
+    for batch, nanos in zip(batches, read_in_unit(io, path, "ns", columns=columns, batch_rows=batch_rows), strict=True):
         names = [str(i) for i in range(batch.num_columns + nanos.num_columns)]
         yield pa.RecordBatch.from_arrays([*batch.columns, *nanos.columns], names=names)
