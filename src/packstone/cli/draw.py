@@ -20,7 +20,8 @@ _SHOWN_QUIET = 3
 _WORST_ROWS = 6
 _BAR_CELLS = 32
 _HISTOGRAM_CELLS = 20
-_MAP_CELLS = 24
+_GUTTER = 4
+_MAP_CELLS = (8, 24)  # at least, at most
 _FINGERPRINT_DIGITS = 12  # enough to tell two apart by eye; all 32 are in the JSON and in the journal
 _EIGHTHS = " ▏▎▍▌▋▊▉"
 _STYLE = {
@@ -56,7 +57,7 @@ def draw_outcome(console: Any, outcome: Outcome) -> None:  # noqa: ANN401 - a ri
     if outcome.units:
         _draw_before_after(console, outcome)
     else:
-        console.print(outcome.message)
+        console.print(outcome.message, markup=False)
     for line in outcome.recovered:
         console.print(f"recovered first: {plain_text(line)}", style="dim", markup=False)
     for reading in outcome.read_times:
@@ -105,17 +106,19 @@ def draw_maps(console: Any, before: Health, after: Health) -> None:  # noqa: ANN
     from rich.text import Text
 
     most = max((one.files for one in before.worst), default=1)
-    files_a_square = max(1, -(-most // _MAP_CELLS))
+    frame = max((len(one.partition) for one in before.worst), default=1) + len(f"{most:,}") + 6
+    cells = min(max(_MAP_CELLS[0], (console.width - 1) // 2 - frame), _MAP_CELLS[1])
+    files_a_square = max(1, -(-most // cells))
     panels = []
     for title, health in (("before", before), ("after", after)):
         grid = Table.grid(padding=(0, 1))
         grid.add_column(no_wrap=True)
-        grid.add_column(no_wrap=True, width=_MAP_CELLS)
+        grid.add_column(no_wrap=True, width=cells)
         grid.add_column(justify="right", no_wrap=True)
         for one in sorted(health.worst, key=lambda one: one.partition):
             colour = "green" if one.files < DEFAULT_MIN_FILES else _score_colour(one.score)
             squares = "■" * -(-one.files // files_a_square)
-            grid.add_row(plain_text(one.partition or "."), Text(squares, style=colour), f"{one.files:,}")
+            grid.add_row(_name(one.partition), Text(squares, style=colour), f"{one.files:,}")
         colour = _score_colour(health.score)
         head = f"[not dim bold]{title}[/]  [not dim {colour}]{many(health.files, 'file')}, health {health.score}[/]"
         panels.append(Panel(grid, title=head, title_align="left", border_style="dim", expand=False))
@@ -139,10 +142,10 @@ def _draw_units(console: Any, outcome: Outcome) -> None:  # noqa: ANN401 - a ric
         table.add_column("rows", justify="right")
         table.add_column("fingerprint", no_wrap=True)
     for unit in outcome.units[:_SHOWN_ROWS]:
-        told = (unit.why,) if planned else (f"{unit.rows:,}", _fingerprint(unit))
+        told = (_name(unit.why),) if planned else (f"{unit.rows:,}", _fingerprint(unit))
         size = format_bytes(unit.bytes_before)
         size = size if planned else f"{size} → {format_bytes(unit.bytes_after)}"
-        table.add_row(plain_text(unit.partition or "."), unit.how, f"{len(unit.inputs):,} → 1", size, *told)
+        table.add_row(_name(unit.partition), unit.how, f"{len(unit.inputs):,} → 1", size, *told)
     console.print(table)
     if len(outcome.units) > _SHOWN_ROWS:
         console.print(f"… and {len(outcome.units) - _SHOWN_ROWS:,} more units, see --format json", style="dim")
@@ -166,7 +169,7 @@ def _draw_before_after(console: Any, outcome: Outcome) -> None:  # noqa: ANN401 
         ("after", "green", outcome.files_after, outcome.bytes_after),
     ):
         bar = _bar(files, most, cells=_BAR_CELLS)
-        console.print(f"{label:<7}[{colour}]{bar}[/] {many(files, 'file'):>14}  {format_bytes(size):>9}")
+        console.print(f"{label:<7}[{colour}]{bar}[/] {many(files, 'file'):>17}  {format_bytes(size):>9}")
     if outcome.status is Status.PLANNED:
         cost = outcome.cost
         console.print(
@@ -187,7 +190,8 @@ def _draw_before_after(console: Any, outcome: Outcome) -> None:  # noqa: ANN401 
 
 
 def _draw_shape(console: Any, health: Health) -> None:  # noqa: ANN401 - a rich console
-    """Sizes on the left, the worst partitions on the right."""
+    """Sizes on the left, the worst partitions on the right, or below where the terminal is narrow."""
+    from rich.measure import Measurement
     from rich.table import Table
 
     filled = [at for at, count in enumerate(health.histogram.values()) if count]
@@ -197,20 +201,23 @@ def _draw_shape(console: Any, health: Health) -> None:  # noqa: ANN401 - a rich 
     most = max(health.histogram.values())
     for name, count in list(health.histogram.items())[filled[0] : filled[-1] + 1]:
         sizes.add_row(name, f"[cyan]{_bar(count, most, cells=_HISTOGRAM_CELLS)}[/]", f"{count:,}")
-    if health.partitions == 1:
-        console.print(sizes)
+    tables = [sizes] if health.partitions == 1 else [sizes, _worst_table(health.worst)]
+    width = sum(Measurement.get(console, console.options, table).maximum + _GUTTER for table in tables)
+    if width - _GUTTER > console.width:
+        for table in tables:
+            console.print(table)
         return
-    both = Table.grid(padding=(0, 4))
-    both.add_row(sizes, _worst_table(health.worst))
-    console.print(both)
+    side_by_side = Table.grid(padding=(0, _GUTTER))
+    side_by_side.add_row(*tables)
+    console.print(side_by_side)
 
 
 def _worst_table(worst: list[PartitionHealth]) -> Any:  # noqa: ANN401 - a rich table
     table = _plain_table("worst partitions", right=("files", "small", "bytes", "score"))
     for one in worst[:_WORST_ROWS]:
         colour = _score_colour(one.score)
-        name, size = plain_text(one.partition or "."), format_bytes(one.bytes)
-        table.add_row(name, f"{one.files:,}", f"{one.small_files:,}", size, f"[{colour}]{one.score}[/]")
+        size = format_bytes(one.bytes)
+        table.add_row(_name(one.partition), f"{one.files:,}", f"{one.small_files:,}", size, f"[{colour}]{one.score}[/]")
     if len(worst) > _WORST_ROWS:
         table.add_row("[dim]…[/]")
     return table
@@ -228,6 +235,12 @@ def _draw_reasons(console: Any, reasons: Iterable[tuple[str, str, str, str]]) ->
         grid.add_row(Text(label, style=style), Text(_sentence(what, why), style="dim" if style == "dim" else ""))
     if grid.row_count:
         console.print(grid)
+
+
+def _name(partition: str) -> Any:  # noqa: ANN401 - a rich text, in which brackets are brackets
+    from rich.text import Text
+
+    return Text(plain_text(partition or "."))
 
 
 def _reason(skip: Skipped) -> tuple[str, str, str, str]:
@@ -249,7 +262,7 @@ def _plain_table(*left: str, right: tuple[str, ...]) -> Any:  # noqa: ANN401 - a
 
     table = Table(box=None, pad_edge=False, header_style="dim", show_edge=False)
     for name in left:
-        table.add_column(name, no_wrap=True)
+        table.add_column(name, overflow="fold")  # a name that is cut off is no name
     for name in right:
         table.add_column(name, justify="right", no_wrap=True)
     return table

@@ -46,6 +46,7 @@ def command(
 
 def _draw(console: Any, runs: tuple[RunRecord, ...]) -> None:  # noqa: ANN401 - a rich console
     from rich.table import Table
+    from rich.text import Text
 
     from packstone.cli.output import short_path
     from packstone.model.sizes import format_bytes
@@ -68,7 +69,7 @@ def _draw(console: Any, runs: tuple[RunRecord, ...]) -> None:  # noqa: ANN401 - 
         table.add_row(
             run.run,
             run.status,
-            short_path(run.table),
+            Text(short_path(run.table)),
             f"{run.files_before} → {run.files_after}",
             f"{format_bytes(run.bytes_before)} → {format_bytes(run.bytes_after)}",
             reads,
