@@ -60,7 +60,7 @@ def _write_and_verify(io: FileIO, spec: UnitSpec, *, staged: str, attempt: str) 
     written = time.perf_counter()
     before = _read(io, spec, paths)
     read_before = time.perf_counter()
-    after = _read(io, spec, [staged])
+    after = _read_back(io, spec, staged)
     read_after = time.perf_counter()
     _check_equal(io, spec, paths, staged=staged, before=before, after=after)
     found = io.stat(staged)
@@ -102,6 +102,14 @@ def _read(io: FileIO, spec: UnitSpec, paths: list[str]) -> Fingerprint:
         case _:
             return verify.fingerprint_parquet(io, paths)
     return Fingerprint(rows=rows, lo=0, hi=0)
+
+
+def _read_back(io: FileIO, spec: UnitSpec, staged: str) -> Fingerprint:
+    """Read the output; that it cannot be read is no input's fault, and merging again would not mend it."""
+    try:
+        return _read(io, spec, [staged])
+    except UnreadableFileError as error:
+        raise VerificationError(f"The output cannot be read back: {error.message}", file=staged) from error
 
 
 def _check_equal(
