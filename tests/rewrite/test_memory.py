@@ -1,0 +1,89 @@
+"""A unit needs the memory of a row group or two, however many and however wide its files are."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+# A process of its own, because memory that Python once had does not go back; tells by how much the peak rose.
+CHILD = """
+import resource, sys
+import pyarrow as pa, pyarrow.compute, pyarrow.parquet, numpy
+from packstone import HiveTable, MergeOptions
+from packstone.service.interrupts import interruptible
+table = HiveTable(sys.argv[1])
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+outcome = table.compact(MergeOptions(min_files=2, target_bytes=1 << 40, threshold_bytes=1 << 40))
+assert len(outcome.units) == 1, outcome
+print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) // 1024)
+"""
+
+
+def peak_mb(folder):
+    """Merge all files of a folder into one; return by how many megabytes the peak of memory rose."""
+    done = subprocess.run([sys.executable, "-c", CHILD, str(folder)], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return int(done.stdout)
+
+
+def decoded_mb(folder):
+    """How big the rows are in memory."""
+    return sum(pq.read_table(path, partitioning=None).nbytes for path in folder.iterdir()) >> 20
+
+
+def write_numbers(folder, *, files, rows):
+    """Ten columns of random numbers."""
+    draw = np.random.default_rng(7)
+    for at in range(files):
+        columns = {f"c{column}": draw.integers(0, 2**62, rows) for column in range(10)}
+        pq.write_table(pa.table(columns), folder / f"{at:04d}.parquet")
+
+
+def write_repeated(folder, *, files, rows):
+    """Twenty columns of long texts that repeat: a few kilobytes on disk, a hundred times that in memory."""
+    texts = [f"{letter}" * 1000 for letter in "abcdef"]
+    table = pa.table({f"c{column}": [texts[(row + column) % 6] for row in range(rows)] for column in range(20)})
+    for at in range(files):
+        pq.write_table(table, folder / f"{at:04d}.parquet")
+
+
+def write_big_values(folder, *, files, rows):
+    """Values of two megabytes each."""
+    draw = np.random.default_rng(7)
+    for at in range(files):
+        values = [draw.bytes(2 << 20) for _ in range(rows)]
+        pq.write_table(pa.table({"b": values}), folder / f"{at:04d}.parquet", compression="none")
+
+
+@pytest.mark.parametrize(
+    ("write", "files", "rows"),
+    [(write_numbers, 40, 100_000), (write_repeated, 6, 3_000), (write_big_values, 30, 6)],
+    ids=["numbers", "repeated texts", "big values"],
+)
+def test_memory_is_bounded(tmp_path, write, files, rows):
+    """More than 300 MB of rows are merged and verified with less than 400 MB."""
+    folder = tmp_path / "t"
+    folder.mkdir()
+    write(folder, files=files, rows=rows)
+    assert decoded_mb(folder) > 300
+    assert peak_mb(folder) < 400
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize(
+    ("write", "files", "rows"),
+    [(write_numbers, 260, 100_000), (write_repeated, 20, 6_000), (write_big_values, 170, 6)],
+    ids=["numbers", "repeated texts", "big values"],
+)
+def test_memory_does_not_grow_with_the_unit(tmp_path, write, files, rows):
+    """Two gigabytes of rows need no more than 300 MB do."""
+    folder = tmp_path / "t"
+    folder.mkdir()
+    write(folder, files=files, rows=rows)
+    assert decoded_mb(folder) > 1900
+    assert peak_mb(folder) < 400
