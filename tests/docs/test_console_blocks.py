@@ -80,6 +80,8 @@ class Terminal:
         if words[0] == "packstone" and "|" not in words:
             done = self._packstone(*words[1:])
             self._last_code = done.code
+            if "json" in words:
+                assert done.json["format_version"] == 1, f"{command} prints more than its answer"
             return done.err + done.out
         if words[0] == "cd":
             self._monkeypatch.chdir(words[1])
