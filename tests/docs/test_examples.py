@@ -53,7 +53,7 @@ def test_nightly_takes_the_worst_table_first_and_keeps_to_its_budget(demo, tmp_p
 def test_the_classic_job_takes_three_arguments(demo, quiet_env):
     """`packstone_merge.py FS PARTITION BLOCKSIZE` is `packstone merge`."""
     partition = demo.table / "dt=2024-05-02"
-    done = run(quiet_env, "packstone_merge.py", "file:///", partition, "120M", "--format", "json")
+    done = run(quiet_env, "../packstone_merge.py", "file:///", partition, "120M", "--format", "json")
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["files_after"] == 1
     assert len(list(partition.iterdir())) == 1
