@@ -7,13 +7,16 @@ imported everything and started nothing, takes milliseconds.
 import json
 import os
 import sys
+import tempfile
 import time
 import traceback
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
+
 from packstone.errors import ConflictError, PackstoneError
 from packstone.model.merge_options import MergeOptions
-from packstone.rewrite import run_unit  # noqa: F401 - imports PyArrow once, here
 from packstone.service.hive_table import HiveTable
 from packstone.service.interrupts import interruptible
 from packstone.storage import local
@@ -91,17 +94,28 @@ def _spin_until(when):
         pass
 
 
+def _become(uid):
+    """Give up root, after a merge that imports whatever is imported late: the new user may not reach the library."""
+    with tempfile.TemporaryDirectory() as folder:
+        table = Path(folder) / "table"
+        table.mkdir()
+        for number in range(5):
+            pq.write_table(pa.table({"id": [number]}), table / f"{number}.parquet")
+        compact(LocalFileIO(), str(table))
+    os.setgroups([])
+    os.setgid(uid)
+    os.setuid(uid)
+
+
 def _call(job):
     fault = job.get("fault")
     if fault is not None:
         fault = Fault(step=fault["step"], action=Action(fault["action"]), moment=Moment(fault["moment"]))
-    if job.get("uid") is not None:
-        os.setgroups([])
-        os.setgid(job["uid"])
-        os.setuid(job["uid"])
     io = FaultyFileIO(LocalFileIO(), fault=fault)
     answer = {}
     try:
+        if job.get("uid") is not None:
+            _become(job["uid"])
         with interruptible():
             answer["value"] = globals()[job["call"]](io, **job["arguments"])
     except PackstoneError as error:

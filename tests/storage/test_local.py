@@ -108,7 +108,7 @@ def test_folders_vanish_while_they_are_made(tmp_path):
         while not over.is_set():
             for folder in ("s/runs", "s"):
                 io.remove_empty_dir(str(tmp_path / folder))
-            time.sleep(0.0002)
+            time.sleep(0.002)
 
     remover = threading.Thread(target=remove)
     remover.start()

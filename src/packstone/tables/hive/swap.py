@@ -75,6 +75,7 @@ def recover_swap(journal: Journal, intent: SwapIntent, *, now_seconds: float) ->
     io = journal.io
     if _may_go_forward(io, intent):
         if not all(_is_output(io.stat(intent.published(output)), output) for output in intent.outputs):
+            io.make_dirs(intent.backup_directory)  # empty, it may have been tidied away
             _move_inputs_out(io, intent)
             _move_outputs_in(io, intent)
         _move_summaries_out(io, intent)
