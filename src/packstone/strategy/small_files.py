@@ -24,15 +24,19 @@ Cost: each selected byte is read once, written once, and read twice more to be v
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TypeAlias
 
-from packstone.strategy.pick import Pick, Skip
+from packstone.errors import InvalidInputError
+from packstone.model.exact_size import ExactSize
+from packstone.model.megabytes import format_mb
+from packstone.strategy.fixpoint import Strategy
+from packstone.strategy.pick import Decision, Pick, Reason, Skip
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-REASON = "small-files"
+Answer: TypeAlias = Pick[ExactSize] | Skip
+REASON = Reason.SMALL_FILES
 DEFAULT_MIN_FILES = 5
 MIN_DROP_PCT = 25
 
@@ -44,6 +48,12 @@ class SmallFilesOptions:
     threshold_bytes: int
     target_bytes: int
     min_files: int = DEFAULT_MIN_FILES
+
+    def __post_init__(self) -> None:
+        """Refuse sizes and counts that no folder can meet."""
+        for name in ("threshold_bytes", "target_bytes", "min_files"):
+            if getattr(self, name) < 1:
+                raise InvalidInputError(f"{name} is {getattr(self, name)}; it must be at least 1.", option=name)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,22 +70,41 @@ def is_small(size_bytes: int, options: SmallFilesOptions) -> bool:
     return size_bytes < options.threshold_bytes
 
 
-def pick_small_files(files: Sequence[Candidate], options: SmallFilesOptions) -> tuple[Pick | Skip, ...]:
+def pick_small_files(files: Sequence[Candidate], options: SmallFilesOptions) -> Decision[ExactSize]:
     """Choose what to merge in one folder: picks first-come by group, and a skip for each group left alone."""
     small = [(at, file) for at, file in enumerate(files) if is_small(file.size_bytes, options)]
     fresh = sum(1 for _, file in small if not file.is_known_output)
+    steps = [
+        f"small: {len(small)} of {len(files)} files are below {format_mb(options.threshold_bytes)} MB",
+        f"min-files: {fresh} fresh ≥ {options.min_files}? {'yes' if fresh >= options.min_files else 'no'}",
+    ]
     if fresh < options.min_files:
-        return (Skip(why=_why_too_few(fresh, len(small), options)),)
+        return Decision(answers=(Skip(why=_why_too_few(fresh, len(small), options)),), steps=tuple(steps))
     by_group: dict[int, list[tuple[int, Candidate]]] = defaultdict(list)
     for at, file in small:
         by_group[file.group].append((at, file))
-    answers: list[Pick | Skip] = []
+    answers: list[Answer] = []
     for members in by_group.values():
-        answers.extend(_pick_in_group(members, options))
-    return tuple(answers)
+        answers.extend(_pick_in_group(members, options, steps))
+    return Decision(answers=tuple(answers), steps=tuple(steps))
 
 
-def _pick_in_group(members: list[tuple[int, Candidate]], options: SmallFilesOptions) -> list[Pick | Skip]:
+def small_files_strategy(options: SmallFilesOptions) -> Strategy[tuple[Candidate, ...], ExactSize]:
+    """Bind the options."""
+    return Strategy(name="small-files", pick=partial(pick_small_files, options=options), apply=apply_small_files)
+
+
+def apply_small_files(files: Sequence[Candidate], decision: Decision[ExactSize]) -> tuple[Candidate, ...]:
+    """Put each output, known as ours from now on, in the place of its first input."""
+    made = {
+        pick.inputs[0]: Candidate(size_bytes=pick.output, group=files[pick.inputs[0]].group, is_known_output=True)
+        for pick in decision.picks
+    }
+    gone = {at for pick in decision.picks for at in pick.inputs}
+    return tuple(made.get(at, file) for at, file in enumerate(files) if at in made or at not in gone)
+
+
+def _pick_in_group(members: list[tuple[int, Candidate]], options: SmallFilesOptions, steps: list[str]) -> list[Answer]:
     fresh = [(at, file) for at, file in members if not file.is_known_output]
     known_count = len(members) - len(fresh)
     if len(fresh) < options.min_files and (not fresh or known_count < options.min_files):
@@ -89,15 +118,20 @@ def _pick_in_group(members: list[tuple[int, Candidate]], options: SmallFilesOpti
         [file.size_bytes for _, file in members], outputs=count_outputs(total_bytes, options.target_bytes)
     )
     files, outputs = len(members), len(bins)
-    if (files - outputs) * 100 < files * MIN_DROP_PCT:
+    is_worth_it = (files - outputs) * 100 >= files * MIN_DROP_PCT
+    steps += [
+        f"outputs: {format_mb(total_bytes)} MB in files of about {format_mb(options.target_bytes)} MB make {outputs}",
+        f"gain: ({files} - {outputs}) × 100 ≥ {files} × {MIN_DROP_PCT}? {'yes' if is_worth_it else 'no'}",
+    ]
+    if not is_worth_it:
         return [Skip(why=f"{files} small files would become {outputs}: fewer than {MIN_DROP_PCT} % are saved")]
-    picks: list[Pick | Skip] = []
+    picks: list[Answer] = []
     for first, last in bins:
         chosen = members[first:last]
         if len(chosen) > 1:
-            size_bytes = sum(file.size_bytes for _, file in chosen)
+            output = ExactSize(sum(file.size_bytes for _, file in chosen))
             why = f"{len(chosen)} of {files} small files; {files} become {outputs}"
-            picks.append(Pick(inputs=tuple(at for at, _ in chosen), output_bytes=size_bytes, reason=REASON, why=why))
+            picks.append(Pick(inputs=tuple(at for at, _ in chosen), output=output, reason=REASON, why=why))
     return picks
 
 

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from collections.abc import Set as AbstractSet
 
+    from packstone.model.exact_size import ExactSize
     from packstone.model.files import FileEntry
     from packstone.model.merge_options import MergeOptions
     from packstone.model.unit import How
@@ -124,7 +125,7 @@ def plan_partition(
     return PartitionPlan(listing=listing, units=tuple(units), skipped=tuple(skipped))
 
 
-def _unit(inputs: tuple[FileEntry, ...], facts: Mapping[str, FileFacts], pick: Pick) -> PlannedUnit:
+def _unit(inputs: tuple[FileEntry, ...], facts: Mapping[str, FileFacts], pick: Pick[ExactSize]) -> PlannedUnit:
     first = facts[inputs[0].name]
     return PlannedUnit(
         inputs=inputs,

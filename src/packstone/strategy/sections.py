@@ -1,0 +1,240 @@
+"""Sections and upgrades: which files of a pick are rewritten, and which only change their level.
+
+1. *Sections*: sort the files by smallest, then largest key. A file whose smallest key lies strictly above every key
+   so far begins a new section; keys never meet across sections. Within a section files are packed into the fewest
+   sorted runs.
+2. Walk the sections in key order. One of two runs or more waits to be rewritten. Of a single run, each file below
+   ``min_file_bytes`` waits too, as a section of its own; a bigger one first ends the waiting, then is *upgraded*: it
+   keeps its bytes and gets the new level.
+3. End of waiting: a lone run is upgraded (a small file by itself gains nothing by being written again); otherwise
+   all that waits is one *rewrite*, so small neighbours are glued together.
+4. An upgrade becomes a rewrite if the file may hold deletes and goes to the top level, if it may hold expired rows,
+   or if ``force_rewrite`` is set. A file already on the output level stays as it is.
+
+A pick of one file that is on the output level already is no work at all (the *no-op rule*). Delete markers may be
+dropped only if no older version of their key can lie below the output: the output is at or above the highest level
+that holds anything, or deletion vectors take care of the older ones.
+
+Cost: overlapping bytes are read and written once; the rest costs one line of metadata.
+
+    before   L0 [1-3]   L1 [1-5]   L1 [6-7]      all -> L2, min_file_bytes 2
+    after    L2 [1-5] rewritten, L2 [6-7] upgraded
+
+Source: Apache Paimon `IntervalPartition`, `MergeTreeCompactTask`, `MergeTreeCompactManager` (research notes 2.2-2.4).
+"""
+
+from __future__ import annotations
+
+import heapq
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, TypeAlias
+
+from packstone.errors import InvalidInputError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from packstone.model.sorted_run import Key, TreeFile
+
+    Run: TypeAlias = tuple[TreeFile, ...]
+    Section: TypeAlias = tuple[Run, ...]
+
+DEFAULT_MIN_FILE_BYTES = 128 * 2**20 * 7 // 10  # target-file-size × compaction.small-file-ratio
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SectionOptions:
+    """What is too small to stand alone, and what a merge must do besides."""
+
+    min_file_bytes: int = DEFAULT_MIN_FILE_BYTES
+    force_rewrite: bool = False
+    keep_deletes: bool = False  # chain tables need every delete marker
+    has_deletion_vectors: bool = False  # a property of the table, not of a file
+
+    def __post_init__(self) -> None:
+        """Refuse a size below zero."""
+        if self.min_file_bytes < 0:
+            raise InvalidInputError(f"min_file_bytes is {self.min_file_bytes}; it must be at least 0.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rewrite:
+    """Merge these sections, in key order, through one writer; its outputs never overlap."""
+
+    sections: tuple[Section, ...]
+
+    @property
+    def files(self) -> tuple[TreeFile, ...]:
+        """All files that are read."""
+        return tuple(file for section in self.sections for run in section for file in run)
+
+    def __str__(self) -> str:
+        return f"rewrite {' '.join(file.name for file in self.files)}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Upgrade:
+    """Keep the file and give it the output level."""
+
+    file: TreeFile
+
+    def __str__(self) -> str:
+        return f"upgrade {self.file.name}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SectionPlan:
+    """What a pick means file by file."""
+
+    output_level: int
+    drop_deletes: bool
+    work: tuple[Rewrite | Upgrade, ...]
+    untouched: tuple[TreeFile, ...]  # on the output level already
+
+    @property
+    def is_no_op(self) -> bool:
+        """Whether there is nothing to do at all."""
+        return not self.work
+
+
+def split_sections(files: Iterable[TreeFile]) -> tuple[Section, ...]:
+    """Cut files into sections whose keys do not meet, each packed into the fewest sorted runs."""
+    sections: list[list[TreeFile]] = []
+    bound: Key | None = None
+    for file in sorted(files, key=lambda file: (file.min_key, file.max_key)):
+        if bound is None or bound < file.min_key:
+            sections.append([])
+            bound = file.max_key
+        elif bound < file.max_key:
+            bound = file.max_key
+        sections[-1].append(file)
+    return tuple(_pack_runs(section) for section in sections)
+
+
+def plan_sections(
+    files: Sequence[TreeFile], options: SectionOptions, *, output_level: int, top_level: int, highest_level: int
+) -> SectionPlan:
+    """Decide for each file of a pick; ``highest_level`` is the highest one that held files before the pick."""
+    untouched: list[TreeFile] = []
+    work: list[Rewrite | Upgrade] = []
+    if not is_no_op(files, output_level=output_level):
+        for waiting in _gather(split_sections(files), options):
+            if _is_lone_run(waiting):
+                for file in waiting[0][0]:
+                    _upgrade(
+                        file, options, level=output_level, is_top=output_level == top_level, into=(work, untouched)
+                    )
+            else:
+                work.append(Rewrite(sections=waiting))
+    else:
+        untouched.extend(files)
+    return SectionPlan(
+        output_level=output_level,
+        drop_deletes=may_drop_deletes(options, output_level=output_level, highest_level=highest_level),
+        work=tuple(work),
+        untouched=tuple(untouched),
+    )
+
+
+def is_no_op(files: Sequence[TreeFile], *, output_level: int) -> bool:
+    """Tell whether a pick is one file that already stands where it should go, or nothing."""
+    return not files or [file.level for file in files] == [output_level]
+
+
+def may_drop_deletes(options: SectionOptions, *, output_level: int, highest_level: int) -> bool:
+    """Tell whether no older version of a deleted key can lie below the output."""
+    if options.keep_deletes or output_level == 0:
+        return False
+    return output_level >= highest_level or options.has_deletion_vectors
+
+
+def apply_section_plan(files: Sequence[TreeFile], plan: SectionPlan) -> tuple[TreeFile, ...]:
+    """Give the files of the bucket after the work; a rewrite counts as one file as big as its inputs.
+
+    New and upgraded files come first, in key order; the others keep their order.
+    """
+    gone: set[str] = set()
+    made: list[TreeFile] = []
+    for work in plan.work:
+        if isinstance(work, Upgrade):
+            gone.add(work.file.name)
+            made.append(replace(work.file, level=plan.output_level))
+        else:
+            gone.update(file.name for file in work.files)
+            made.append(_rewritten(work.files, plan))
+    return (*made, *(file for file in files if file.name not in gone))
+
+
+def _rewritten(files: tuple[TreeFile, ...], plan: SectionPlan) -> TreeFile:
+    first = min(files, key=lambda file: file.min_key)
+    last = max(files, key=lambda file: file.max_key)
+    deletes = [file.delete_rows for file in files]
+    kept = None if None in deletes else sum(count or 0 for count in deletes)
+    return replace(
+        first,
+        name="+".join(file.name for file in files),
+        level=plan.output_level,
+        size_bytes=sum(file.size_bytes for file in files),
+        max_key=last.max_key,
+        delete_rows=0 if plan.drop_deletes else kept,
+        has_deletion_vector=False,
+        may_be_expired=False,
+        min_sequence=min(file.min_sequence for file in files),
+        max_sequence=max(file.max_sequence for file in files),
+    )
+
+
+def _pack_runs(section: list[TreeFile]) -> Section:
+    """Put each file behind the run that ends first if it fits there; that needs the fewest runs."""
+    runs: list[list[TreeFile]] = []
+    ends: list[tuple[Key, int]] = []
+    for file in section:
+        if ends and ends[0][0] < file.min_key:
+            _, at = heapq.heappop(ends)
+            runs[at].append(file)
+        else:
+            at = len(runs)
+            runs.append([file])
+        heapq.heappush(ends, (file.max_key, at))
+    return tuple(tuple(run) for run in runs)
+
+
+def _gather(sections: tuple[Section, ...], options: SectionOptions) -> Iterator[tuple[Section, ...]]:
+    """Yield what is worked on together: sections that wait side by side, or a big file alone."""
+    waiting: list[Section] = []
+    for section in sections:
+        if len(section) > 1:
+            waiting.append(section)
+            continue
+        for file in section[0]:
+            alone = ((file,),)
+            if file.size_bytes < options.min_file_bytes:
+                waiting.append(alone)
+                continue
+            if waiting:
+                yield tuple(waiting)
+                waiting = []
+            yield (alone,)
+    if waiting:
+        yield tuple(waiting)
+
+
+def _is_lone_run(waiting: tuple[Section, ...]) -> bool:
+    return len(waiting) == 1 and len(waiting[0]) == 1
+
+
+def _upgrade(
+    file: TreeFile,
+    options: SectionOptions,
+    *,
+    level: int,
+    is_top: bool,
+    into: tuple[list[Rewrite | Upgrade], list[TreeFile]],
+) -> None:
+    work, untouched = into
+    if options.force_rewrite or file.may_be_expired or (is_top and file.may_hold_deletes):
+        work.append(Rewrite(sections=(((file,),),)))
+    elif file.level != level:
+        work.append(Upgrade(file=file))
+    else:
+        untouched.append(file)

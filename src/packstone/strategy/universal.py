@@ -1,0 +1,222 @@
+"""Universal compaction: merge the newest runs of a merge tree when there are too many, or when they are too big.
+
+Runs stand newest first. The first rule that fires decides; a pick is a prefix of the runs.
+
+1. *Early full* (off unless an option is set, never with one run alone): everything goes to the top level if the last
+   full compaction is too long ago, or all runs together are small, or what stands below the top level is big.
+2. *Size amplification*, from ``trigger`` runs on: all runs but the last hold C bytes, the last one E. If
+   ``C × 100 > max_size_amp_pct × E``, stale versions may waste that much space, so everything is merged.
+3. *Size ratio*, from ``trigger`` runs on: starting with the newest, take the next run while the size taken so far,
+   plus ``size_ratio_pct`` percent, reaches that run's size. Runs of like size merge, a big one stays.
+4. *Run count*, above ``trigger`` runs: take so many that ``trigger`` runs would be left, then go on as in 3.
+
+Output level: all runs -> the top level; else one below the next run left. If that is level 0, take the runs up to
+and including the first one above level 0 and write to its level. So nothing is written to level 0, and no level-0
+run is left behind.
+
+Generations of rule 3: up to ``1.4`` the scan stops at the first run that is too big. Small merges then end on level 1
+again and again and rewrite it each time, while it grows without bound ("level-1 inflation"). ``2.1`` takes runs of
+level 0 and 1 along once anything is to be merged, and compares level 2 with the larger sum. ``2.0`` counts level 1
+in only for a forced pick (force_up_level0.py).
+
+Cost: a row is rewritten about once each time the data grows by the trigger's factor; readers merge at most about
+``trigger`` runs; space is at most ``1 + max_size_amp_pct / 100`` times the live data, plus the inputs while merging.
+
+    before   L0 1   L0 1   L5 10      trigger 3, max_size_amp_pct 25, size_ratio_pct 1, 6 levels
+    after    L4 2   L5 10             size-amp: 2 × 100 > 25 × 10? no; size-ratio: 1 × 101 ≥ 1 × 100? yes
+
+Sizes are compared as whole numbers. Paimon divides doubles; the two differ only from about 2^46 bytes up, where a
+double no longer holds the hundredths.
+
+Source: Apache Paimon `UniversalCompaction`, `EarlyFullCompaction` (research notes 1.3 to 1.6).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from packstone.errors import InvalidInputError
+from packstone.model.sorted_run import Level
+from packstone.strategy.fixpoint import Strategy
+from packstone.strategy.pick import Pick, Reason, Skip, try_rules
+from packstone.strategy.tree_view import TreeView, apply_tree_decision
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from packstone.model.sorted_run import SortedRun
+    from packstone.strategy.pick import Decision, Rule
+
+MIN_LEVELS: Final = 2
+
+
+class Generation(StrEnum):
+    """Which Paimon's ratio rule to follow."""
+
+    V1_4 = "1.4"
+    V2_0 = "2.0"
+    V2_1 = "2.1"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UniversalOptions:
+    """What counts as too many and too big; the defaults are Paimon's."""
+
+    max_size_amp_pct: int = 200
+    size_ratio_pct: int = 1
+    trigger: int = 5
+    levels: int | None = None  # None: one more than the trigger, as Paimon does
+    rules: Generation = Generation.V2_1
+    early_total_bytes: int | None = None  # None: off, as for the two below
+    early_incremental_bytes: int | None = None
+    early_interval_ms: int | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse what makes no sense, before anything is decided by it."""
+        least = {
+            "max_size_amp_pct": 0,
+            "size_ratio_pct": 0,
+            "trigger": 1,
+            "levels": MIN_LEVELS,
+            "early_total_bytes": 0,
+            "early_incremental_bytes": 0,
+            "early_interval_ms": 0,
+        }
+        for name, floor in least.items():
+            value = getattr(self, name)
+            if value is not None and value < floor:
+                raise InvalidInputError(f"{name} is {value}; it must be at least {floor}.", option=name, value=value)
+
+    @property
+    def level_count(self) -> int:
+        """How many levels the table is configured with."""
+        return self.trigger + 1 if self.levels is None else self.levels
+
+
+def pick_universal(view: TreeView, options: UniversalOptions) -> Decision[Level]:
+    """Choose the newest runs worth merging; a pure function of its arguments."""
+    return try_rules(RULES, view, options)
+
+
+def universal_strategy(options: UniversalOptions) -> Strategy[TreeView, Level]:
+    """Bind the options."""
+    return Strategy(name="universal", pick=partial(pick_universal, options=options), apply=apply_tree_decision)
+
+
+def top_level(view: TreeView, options: UniversalOptions) -> int:
+    """The highest level: as configured, or higher if the table already holds a higher one."""
+    return max(options.level_count - 1, max((run.level for run in view.runs), default=0))
+
+
+def pick_early_full(view: TreeView, options: UniversalOptions) -> Pick[Level] | Skip:
+    """Merge everything if it was long ago, or if it is cheap, or if much has come in since."""
+    interval, total, incremental = options.early_interval_ms, options.early_total_bytes, options.early_incremental_bytes
+    if interval is None and total is None and incremental is None:
+        return Skip(why="early-full: off", is_off=True)
+    if len(view.runs) <= 1:
+        return Skip(why=f"early-full: {_count(view.runs)}, nothing to merge")
+    asked = []
+    if interval is not None:
+        if view.ms_since_full is None:
+            return _merge_all(view, options, reason=Reason.EARLY_FULL, why="no full compaction is known")
+        asked.append((view.ms_since_full > interval, f"{view.ms_since_full} ms since the last full > {interval} ms"))
+    if total is not None:
+        asked.append((view.total_bytes < total, f"total {view.total_bytes} < {total}"))
+    if incremental is not None:
+        below = sum(run.size_bytes for run in view.runs if run.level != top_level(view, options))
+        asked.append((below > incremental, f"{below} below the top level > {incremental}"))
+    fired = next((text for is_true, text in asked if is_true), None)
+    if fired is not None:
+        return _merge_all(view, options, reason=Reason.EARLY_FULL, why=f"{fired}? yes")
+    return Skip(why=f"early-full: {', '.join(f'{text}? no' for _, text in asked)}")
+
+
+def pick_for_size_amp(view: TreeView, options: UniversalOptions) -> Pick[Level] | Skip:
+    """Merge everything if the newer runs are too big beside the oldest one."""
+    if len(view.runs) < options.trigger:
+        return Skip(why=f"size-amp: {_count(view.runs)} ≥ {options.trigger}? no")
+    oldest = view.runs[-1].size_bytes
+    newer = view.total_bytes - oldest
+    asked = f"{newer} × 100 > {options.max_size_amp_pct} × {oldest}"
+    if newer * 100 > options.max_size_amp_pct * oldest:
+        return _merge_all(view, options, reason=Reason.SIZE_AMP, why=f"{asked}? yes")
+    return Skip(why=f"size-amp: {asked}? no")
+
+
+def pick_for_size_ratio(view: TreeView, options: UniversalOptions) -> Pick[Level] | Skip:
+    """Merge the newest runs of like size."""
+    if len(view.runs) < options.trigger:
+        return Skip(why=f"size-ratio: {_count(view.runs)} ≥ {options.trigger}? no")
+    taken, trace = scan_by_ratio(view, options, first=1, is_forced=False)
+    if taken == 0:
+        return Skip(why=f"size-ratio: {trace}")
+    return merge_first(view, options, taken, reason=Reason.SIZE_RATIO, why=trace)
+
+
+def pick_for_run_count(view: TreeView, options: UniversalOptions) -> Pick[Level] | Skip:
+    """Merge as many runs as needed to come down to the trigger, and what fits to them."""
+    count = len(view.runs)
+    asked = f"{_count(view.runs)} > {options.trigger}"
+    if count <= options.trigger:
+        return Skip(why=f"run-count: {asked}? no")
+    first = count - options.trigger + 1
+    taken, trace = scan_by_ratio(view, options, first=first, is_forced=False)
+    why = f"{asked}? yes, so at least {first}; {trace}"
+    return merge_first(view, options, taken, reason=Reason.RUN_COUNT, why=why)
+
+
+RULES: Final[tuple[Rule[TreeView, UniversalOptions, Level], ...]] = (
+    pick_early_full,
+    pick_for_size_amp,
+    pick_for_size_ratio,
+    pick_for_run_count,
+)
+
+
+def scan_by_ratio(view: TreeView, options: UniversalOptions, *, first: int, is_forced: bool) -> tuple[int, str]:
+    """Take runs beyond the ``first`` ones while they are of like size; 0 if none joins a single one not forced.
+
+    Also says each comparison: ``1 × 101 ≥ 1 × 100? yes, 2 × 101 ≥ 10 × 100? no``.
+    """
+    percent = 100 + options.size_ratio_pct + view.offpeak_ratio_pct
+    size = sum(run.size_bytes for run in view.runs[:first])
+    is_triggered = is_forced or first > 1
+    trace, taken = [], first
+    for run in view.runs[first:]:
+        fits = size * percent >= run.size_bytes * 100
+        goes_along = not fits and is_triggered and options.rules is Generation.V2_1 and run.level <= 1
+        trace.append(f"{size} × {percent} ≥ {run.size_bytes} × 100? {'yes' if fits else 'no'}")
+        if goes_along:
+            trace[-1] += f", but L{run.level} goes along"
+        elif not fits:
+            break
+        size, taken, is_triggered = size + run.size_bytes, taken + 1, True
+    return (taken if is_triggered else 0), ", ".join(trace) or "no run follows"
+
+
+def choose_output(runs: Sequence[SortedRun], taken: int, *, top: int) -> tuple[int, int]:
+    """Say how many runs really go and to which level, so that level 0 is neither written nor left behind."""
+    output = 0 if taken == len(runs) else max(0, runs[taken].level - 1)
+    if output == 0:
+        while taken < len(runs) and output == 0:
+            output = runs[taken].level
+            taken += 1
+    return (taken, top) if taken == len(runs) else (taken, output)
+
+
+def merge_first(view: TreeView, options: UniversalOptions, taken: int, *, reason: Reason, why: str) -> Pick[Level]:
+    """Pick the newest runs, and more if the output level asks for them."""
+    really, output = choose_output(view.runs, taken, top=top_level(view, options))
+    absorbed = f", and {really - taken} more: nothing is written to L0" if really > taken else ""
+    return Pick(inputs=tuple(range(really)), output=Level(output), reason=reason, why=f"{reason}: {why}{absorbed}")
+
+
+def _merge_all(view: TreeView, options: UniversalOptions, *, reason: Reason, why: str) -> Pick[Level]:
+    return merge_first(view, options, len(view.runs), reason=reason, why=why)
+
+
+def _count(runs: Sequence[SortedRun]) -> str:
+    return "1 run" if len(runs) == 1 else f"{len(runs)} runs"
