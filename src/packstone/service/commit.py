@@ -20,8 +20,11 @@ _DAY_SECONDS = 86_400
 
 
 def second_listing(session: RunSession, partition: str) -> PartitionListing:
-    """List a partition again, as late as possible."""
-    return list_partition(session.io, session.layout.root, partition, now_seconds=time.time())
+    """List a partition again, as late as possible; ConflictError if it was dropped."""
+    try:
+        return list_partition(session.io, session.layout.root, partition, now_seconds=time.time())
+    except FileNotFoundError:
+        raise ConflictError(f"{session.layout.directory(partition)} was removed while it was being merged.") from None
 
 
 def commit_partition(

@@ -296,7 +296,12 @@ class MergeRun:
             self.units.append(_unit_outcome(spec, result))
 
     def _next_round(self, work: PartitionWork, again: list[PartitionWork]) -> None:
-        listing = second_listing(self.session, work.partition)
+        try:
+            listing = second_listing(self.session, work.partition)
+        except ConflictError as conflict:
+            self.skipped.append(Skipped(what=work.partition, why=conflict.message, kind=SkipKind.CONFLICT))
+            self.session.release(work.partition)
+            return
         plan = self.planner.plan_again(listing, work.allowed)
         following = PartitionWork(plan=plan, allowed=work.allowed, number=work.number + 1)
         if plan.units:

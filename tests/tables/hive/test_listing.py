@@ -108,7 +108,7 @@ WRITER_FOLDERS = [
     ".spark-staging-1",
     "_tmp.-ext-10000",
     "-ext-10001",
-]  # noqa: E501 - a list of names
+]
 WRITER_FILES = [
     "part-1.inprogress",
     "part-1.inprogress.0",
@@ -117,7 +117,7 @@ WRITER_FILES = [
     "a.tmp",
     "a._COPYING_",
     "a.filepart",
-]  # noqa: E501 - a list of names
+]
 
 
 @pytest.mark.parametrize("name", WRITER_FOLDERS)

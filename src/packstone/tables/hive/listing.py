@@ -82,7 +82,10 @@ def is_hidden(name: str) -> bool:
 def _walk(
     io: FileIO, directory: str, partition: str, *, writing: str | None, now_seconds: float
 ) -> Iterator[PartitionListing]:
-    listing, folders = _list_folder(io, directory, partition, writing=writing, now_seconds=now_seconds)
+    try:
+        listing, folders = _list_folder(io, directory, partition, writing=writing, now_seconds=now_seconds)
+    except FileNotFoundError:
+        return  # dropped since its parent was listed
     if listing.files or listing.refused:
         yield listing
     if listing.refused:
