@@ -1,0 +1,165 @@
+"""Whole commands, killed or asked to stop at any moment: no row is lost, and what is left behind is mended."""
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from packstone.service.hive_table import HiveTable
+from packstone.storage.faulty import FaultyFileIO
+from packstone.storage.local import LocalFileIO
+
+PACKSTONE = Path(sys.executable).with_name("packstone")
+
+
+def start_compact(lake, env):
+    """Begin ``packstone compact`` and wait until its run has begun."""
+    runs = lake.root / ".packstone" / "orders" / "runs"
+    before = set(runs.iterdir()) if runs.exists() else set()
+    command = [PACKSTONE, "compact", lake.table, "--min-files", "2"]
+    process = subprocess.Popen(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    until = time.monotonic() + 30
+    while process.poll() is None and time.monotonic() < until:
+        if runs.exists() and set(runs.iterdir()) - before:
+            break
+        time.sleep(0.001)
+    return process
+
+
+def end(process):
+    """Wait; return exit code, stdout and stderr."""
+    out, err = process.communicate(timeout=60)
+    return process.returncode, out, err
+
+
+def staged(lake):
+    """What is left in the staging folder."""
+    return list((lake.root / ".packstone" / "orders" / "staging").rglob("*"))
+
+
+def kill_commands(lake, env, *, times):
+    """Kill the command again and again on one table that keeps growing."""
+    killed = 0
+    for round_number in range(times):
+        lake.parquet(f"dt={round_number % 3}", files=8, rows=5)
+        process = start_compact(lake, env)
+        time.sleep(random.random() * 0.12)
+        process.kill()
+        killed += end(process)[0] == -signal.SIGKILL
+    ids = list(range(times * 8 * 5))
+    report = HiveTable(str(lake.table)).recover()
+    assert report.left == ()
+    assert (lake.ids(), staged(lake)) == (ids, [])
+    return killed
+
+
+def test_killed_a_dozen_times(lake, quiet_env):
+    """SIGKILL at a random moment, twelve times on the same table: after one recovery all rows are there, once."""
+    assert kill_commands(lake, quiet_env, times=12) > 0
+
+
+@pytest.mark.soak
+def test_killed_hundreds_of_times(lake, quiet_env):
+    """The long form."""
+    kill_commands(lake, quiet_env, times=400)
+
+
+def test_killed_in_quick_succession(lake, children):
+    """The same with forked processes, so that the kill falls anywhere in the run and not in the interpreter's start."""
+    killed = 0
+    for round_number in range(60):
+        lake.parquet(f"dt={round_number % 3}", files=4, rows=3)
+        pid = children.start("compact", path=str(lake.table), min_files=2)
+        time.sleep(random.random() * 0.07)
+        os.kill(pid, signal.SIGKILL)
+        killed += children.wait(pid)["status"] == -signal.SIGKILL
+    HiveTable(str(lake.table)).recover()
+    assert (lake.ids(), staged(lake)) == (list(range(60 * 4 * 3)), [])
+    assert killed > 10
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_asked_to_stop(lake, quiet_env, number):
+    """SIGTERM and Ctrl-C: exit code 1, at most one sentence on stderr, nothing staged, no swap half done."""
+    stopped = 0
+    for _ in range(4):
+        lake.parquet("dt=1", files=60)
+        ids = lake.ids()
+        process = start_compact(lake, quiet_env)
+        time.sleep(random.random() * 0.08)
+        process.send_signal(number)
+        code, out, err = end(process)
+        assert lake.ids() == ids
+        assert staged(lake) == []
+        assert HiveTable(str(lake.table)).recover().to_json()["status"] == "nothing-to-do"
+        if code == 0:  # it was done before the signal came
+            continue
+        assert code == 1, (out, err)
+        assert err.startswith("packstone: Interrupted") or "interrupted" in out, (out, err)
+        assert len(err.splitlines()) <= 1, err
+        stopped += 1
+    assert stopped > 0
+
+
+class Signalling(FaultyFileIO):
+    """The local files, with a signal to ourselves right before one step."""
+
+    def __init__(self, step):
+        super().__init__(LocalFileIO())
+        self._when, self.at = step, ""
+
+    def _step(self, name, path, act, *, torn=None):
+        if len(self.steps) == self._when and not self.at:
+            self.at = f"{name} {path}"
+            signal.raise_signal(signal.SIGTERM)
+        super()._step(name, path, act, torn=torn)
+
+
+def test_asked_to_stop_at_every_step(lake, packstone, monkeypatch, tree):
+    """Before the first move the table is untouched, from then on the swap is finished; never anything between."""
+    step, codes = 0, []
+    while True:
+        store = Signalling(step)
+        monkeypatch.setattr("packstone.service.hive_table.LocalFileIO", lambda store=store: store)
+        lake.parquet("dt=1", files=4, rows=3)
+        lake.parquet("dt=2", files=4, rows=3)
+        ids, before = lake.ids(), tree(lake.table)
+        done = packstone("compact", lake.table, "--min-files", "2")
+        monkeypatch.undo()
+        os.environ["PACKSTONE_ENGINE"] = "inline"
+        where = (step, store.at, done)
+        assert lake.ids() == ids, where
+        assert staged(lake) == [], where
+        assert HiveTable(str(lake.table)).recover().to_json()["status"] == "nothing-to-do", where
+        if not store.at:
+            break
+        assert done.code == 1, where
+        moved = any(name.startswith("move") for name in store.steps)
+        assert (tree(lake.table) != before) is moved, where
+        codes.append(done.code)
+        step += 1
+    assert len(codes) > 20
+
+
+def test_a_signal_during_a_conflict_is_not_forgotten(lake, packstone, monkeypatch):
+    """A signal that comes while a swap ends in a conflict still ends the command; the next partition is not begun."""
+    lake.parquet("dt=1", files=4)
+    lake.parquet("dt=2", files=4)
+
+    class Both(FaultyFileIO):
+        def _step(self, name, path, act, *, torn=None):
+            if path.endswith("dt=1~1.intent.json"):
+                os.utime(lake.table / "dt=1" / "part-00002.parquet")
+                signal.raise_signal(signal.SIGTERM)
+            super()._step(name, path, act, torn=torn)
+
+    store = Both(LocalFileIO())
+    monkeypatch.setattr("packstone.service.hive_table.LocalFileIO", lambda: store)
+    done = packstone("compact", lake.table, "--min-files", "2")
+    assert done.code == 1
+    assert len(lake.names("dt=1")) == len(lake.names("dt=2")) == 4
