@@ -36,6 +36,7 @@ from packstone.strategy.append_view import (
     AppendFile,
     AppendView,
     apply_append_decision,
+    roll,
 )
 from packstone.strategy.fixpoint import Strategy
 from packstone.strategy.pick import Decision, Pick, Reason, Skip
@@ -156,10 +157,13 @@ def _weigh(members: Sequence[Numbered], options: AppendOptions) -> int:
 
 
 def _pick(members: Sequence[Numbered], options: AppendOptions, *, what: str) -> Pick[ExactSize]:
+    output = ExactSize(sum(file.size_bytes for _, file in members))
     weight, full = format_mb(_weigh(members, options)), format_mb(2 * options.target_bytes)
+    parts = len(roll(output, target_bytes=options.target_bytes))
+    cut = f"; cut at {format_mb(options.target_bytes)} MB into {parts}" if parts > 1 else ""
     return Pick(
         inputs=tuple(at for at, _ in members),
-        output=ExactSize(sum(file.size_bytes for _, file in members)),
+        output=output,
         reason=Reason.APPEND_BIN,
-        why=f"append-bin: {len(members)} {what}; with open cost {weight} of {full} MB",
+        why=f"append-bin: {len(members)} {what}; with open cost {weight} of {full} MB{cut}",
     )

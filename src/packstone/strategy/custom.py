@@ -60,20 +60,20 @@ def check_ids(view: SegmentView, options: CustomOptions) -> None:
     """Raise if an id cannot be merged: who names segments wants to hear that, not that nothing was to be done."""
     refusal = refuse_id(view, options)
     if refusal is not None:
-        raise InvalidInputError(refusal.why)
+        raise InvalidInputError(f"{refusal}; name only segments that can be merged.")
 
 
-def refuse_id(view: SegmentView, options: CustomOptions) -> Skip | None:
+def refuse_id(view: SegmentView, options: CustomOptions) -> str | None:
     """Say which id cannot be merged, if one cannot."""
     segments = {segment.id: segment for segment in view.segments}
     for wanted in options.ids:
         segment = segments.get(wanted)
         if segment is None:
-            return Skip(why=f"custom: segment {wanted} does not exist.")
+            return f"Segment {wanted} does not exist"
         if segment.is_external:
-            return Skip(why=f"custom: segment {wanted} is in another format; it cannot be merged.")
+            return f"Segment {wanted} is in another format"
         if segment.status not in VALID:
-            return Skip(why=f"custom: segment {wanted} is not valid, its status is {segment.status}.")
+            return f"Segment {wanted} is not valid: its status is {segment.status}"
     return None
 
 
@@ -81,7 +81,7 @@ def pick_by_ids(view: SegmentView, options: CustomOptions) -> Pick[SegmentId] | 
     """Merge the named segments in id order."""
     refusal = refuse_id(view, options)
     if refusal is not None:
-        return refusal
+        return Skip(why=f"custom: {refusal}")
     wanted = set(options.ids)
     inputs = tuple(
         at for at in order_segments(view.segments, as_coded=options.as_coded) if view.segments[at].id in wanted
