@@ -57,7 +57,8 @@ def decoded_row_bytes(file: pq.ParquetFile, *, known: int) -> int:
     row_bytes = max(known, encoded // max(1, metadata.num_rows), 1)
     if known or metadata.num_rows <= _PROBED_ROWS:
         return row_bytes
-    first = next(file.iter_batches(batch_size=_PROBED_ROWS, use_threads=False), None)
+    probed = min(_PROBED_ROWS, batch_rows_for(row_bytes))
+    first = next(file.iter_batches(batch_size=probed, use_threads=False), None)
     return row_bytes if first is None else max(row_bytes, first.nbytes // max(1, first.num_rows))
 
 
@@ -88,8 +89,9 @@ def _cut_row_groups(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
         size_bytes += batch.nbytes
         rows += batch.num_rows
         if size_bytes >= ROW_GROUP_BYTES or rows >= _MAX_ROW_GROUP_ROWS:
-            yield pa.Table.from_batches(waiting)
-            waiting, size_bytes, rows = [], 0, 0
+            group, waiting, size_bytes, rows = pa.Table.from_batches(waiting), [], 0, 0
+            yield group
+            del group
     if rows:
         yield pa.Table.from_batches(waiting)
 
@@ -100,6 +102,7 @@ def _write_groups(io: FileIO, output: str, groups: Iterator[pa.Table], *, settin
         for group in groups:
             rows += group.num_rows
             writer.write_table(_sorted_group(group, settings), row_group_size=group.num_rows)
+            del group  # or two would be in memory while the next one is gathered
         if settings.key_values:
             writer.add_key_value_metadata(settings.key_values)
     return rows

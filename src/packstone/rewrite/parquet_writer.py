@@ -36,6 +36,8 @@ _CODEC_NAMES = {"UNCOMPRESSED": "NONE", "LZ4": "LZ4", "LZ4_RAW": "LZ4"}
 _BLOOM_FPP = 0.01
 _MAX_DISTINCT = 1 << 20  # the size of a filter is bounded: a megabyte
 _NULLS_BY_KEY = 25  # the PyArrow that asks for the placement of nulls with each key, and warns otherwise
+_PAGE_BYTES = 1 << 20
+_VALUES_BETWEEN_LOOKS = 1024  # PyArrow's own number
 _SWITCHES = tuple(itertools.product((True, False), (False, True), (True, False)))
 
 
@@ -133,7 +135,10 @@ def _tree_written(schema: pa.Schema, options: dict[str, Any]) -> str:
 
 
 def _data_options(metadata: pq.FileMetaData, *, codec: str, files: int) -> dict[str, Any]:
-    options: dict[str, Any] = {"write_page_index": has_page_index(metadata)}
+    options: dict[str, Any] = {
+        "write_page_index": has_page_index(metadata),
+        "write_batch_size": _values_between_looks(metadata),
+    }
     codecs = {path: _CODEC_NAMES.get(name, name) for path, name in codecs_of(metadata).items()}
     if codec != "keep":
         options["compression"] = codec.upper()
@@ -151,6 +156,14 @@ def _data_options(metadata: pq.FileMetaData, *, codec: str, files: int) -> dict[
     if sorting:
         options["sorting_columns"] = [pq.SortingColumn(c, d, n) for c, d, n in sorting]
     return options
+
+
+def _values_between_looks(metadata: pq.FileMetaData) -> int:
+    """PyArrow looks at the size of a page or dictionary after so many values: with big ones it must look earlier."""
+    groups = (metadata.row_group(at) for at in range(metadata.num_row_groups))
+    chunks = (group.column(at) for group in groups for at in range(group.num_columns) if group.num_rows)
+    widest = max((chunk.total_uncompressed_size // max(1, chunk.num_values) for chunk in chunks), default=0)
+    return min(_VALUES_BETWEEN_LOOKS, max(1, _PAGE_BYTES // max(1, widest)))
 
 
 def _can_write(option: str) -> bool:
