@@ -62,15 +62,7 @@ def read_budget(typed: dict[str, Any]) -> Budget:
 
 def read_engine(typed: dict[str, Any]) -> Callable[[], Engine]:
     """Choose where the work runs; Spark itself starts when the first task needs it."""
-    name = typed.get("engine") or os.environ.get("PACKSTONE_ENGINE") or "spark"
-    if name == "inline":
-        from packstone.service.engine import InlineEngine
-        from packstone.storage.local import LocalFileIO
-
-        return lambda: InlineEngine(LocalFileIO())
-    if name != "spark":
-        raise InvalidInputError(f"The engine {name} is unknown; use spark or inline.")
-    from packstone.service.open_table import spark_engine
+    from packstone.service.open_table import choose_engine
     from packstone.spark.session import SparkSettings
 
     conf = []
@@ -79,14 +71,10 @@ def read_engine(typed: dict[str, Any]) -> Callable[[], Engine]:
         if not equals:
             raise InvalidInputError(f"--conf {pair} is no KEY=VALUE.")
         conf.append((key, value))
-    return spark_engine(
-        SparkSettings(
-            master=typed.get("master"),
-            remote=typed.get("remote"),
-            conf=tuple(conf),
-            log_path=spark_log_path(),
-        )
+    settings = SparkSettings(
+        master=typed.get("master"), remote=typed.get("remote"), conf=tuple(conf), log_path=spark_log_path()
     )
+    return choose_engine(settings, name=typed.get("engine"))
 
 
 def spark_log_path() -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from packstone.cli.options import history_address
 from packstone.errors import InvalidInputError
 from packstone.storage.location import parse_location
 
@@ -12,6 +11,7 @@ def find_target(run: str, target: str | None, history_url: str | None) -> str:
     if target is not None:
         return parse_location(target).path
     from packstone.history.store import open_history
+    from packstone.service.record import history_address
 
     with open_history(history_address(history_url)) as history:
         found = history.read_run(run)

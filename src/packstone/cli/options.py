@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -156,10 +155,3 @@ def confirm(question: str, *, yes: bool) -> bool:
     if not sys.stdin.isatty():
         raise InvalidInputError(f"{question} There is no terminal to ask on; give --yes.")
     return bool(click.confirm(question, err=True))
-
-
-def history_address(url: str | None) -> str:
-    """Find the history database: the option, the environment, the user's data folder."""
-    from packstone.history.store import default_history_url
-
-    return url or os.environ.get("PACKSTONE_HISTORY") or default_history_url()

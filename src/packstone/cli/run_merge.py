@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from packstone.cli.arguments import read_budget, read_engine, read_filters, read_merge_options
-from packstone.cli.options import history_address
 from packstone.cli.output import show
 from packstone.cli.progress_bar import BarProgress
 from packstone.errors import InvalidInputError
@@ -26,24 +25,21 @@ def run_merge(command: str, location: Location, typed: dict[str, Any]) -> int:
 
     from packstone.cli.draw import draw_outcome
     from packstone.history.connect import check_url
-    from packstone.service.compaction import compact_and_record
     from packstone.service.hive_table import HiveTable
+    from packstone.service.record import history_address
 
     history_url = history_address(typed["history_url"])
     check_url(history_url)
-    progress = BarProgress()
-    table = HiveTable(location.path, engine=engine, progress=progress)
-    outcome, warnings = compact_and_record(
-        table,
+    table = HiveTable(location.path, engine=engine, progress=BarProgress(), history=history_url)
+    outcome = table.compact(
         options,
         filters=filters,
         budget=budget,
         take_over=typed["take_over"],
-        command=command,
-        history_url=history_url,
         measure_read=typed["measure_read"],
+        command=command,
     )
-    for warning in warnings:
+    for warning in outcome.warnings:
         click.echo(f"packstone: {warning}", err=True)
     show(
         outcome.to_json(),

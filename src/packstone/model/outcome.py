@@ -84,6 +84,7 @@ class Outcome:
     skipped: tuple[Skipped, ...] = ()
     recovered: tuple[str, ...] = ()
     message: str = ""
+    warnings: tuple[str, ...] = ()
     read_times: tuple[dict[str, Any], ...] = field(default=())
 
     def to_json(self) -> dict[str, Any]:
@@ -125,6 +126,8 @@ class Outcome:
             "skipped": [{"what": s.what, "why": s.why, "kind": s.kind.value} for s in self.skipped],
             "message": self.message,
         }
+        if self.warnings:
+            plain["warnings"] = list(self.warnings)
         if self.recovered:
             plain["recovered"] = list(self.recovered)
         if self.read_times:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import shutil
 import tempfile
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from packstone.errors import InvalidInputError
+from packstone.errors import InvalidInputError, PackstoneError
 from packstone.model.filters import Budget, Filters
 from packstone.model.merge_options import MergeOptions
 from packstone.model.outcome import Cost, Outcome, Status, UnitOutcome, status_of
@@ -18,9 +18,11 @@ from packstone.service.commit import check_backup_root
 from packstone.service.engine import Engine, InlineEngine, LazyEngine
 from packstone.service.health import Health, observe_health
 from packstone.service.interrupts import finish_first
+from packstone.service.measure_read import measure_reads
 from packstone.service.merge_run import MergeRun, deadline, now_utc
 from packstone.service.planner import Planner
 from packstone.service.progress import NoProgress, Progress
+from packstone.service.record import Recorder
 from packstone.service.run_session import RunSession
 from packstone.storage.fileio import Kind
 from packstone.storage.local import LocalFileIO
@@ -59,6 +61,7 @@ class HiveTable:
         engine: Callable[[], Engine] | None = None,
         io: FileIO | None = None,
         progress: Progress | None = None,
+        history: str | None = None,
     ) -> None:
         self._io: FileIO = io or LocalFileIO()
         self._engine = engine or (lambda: InlineEngine(self._io))
@@ -68,6 +71,7 @@ class HiveTable:
         check_mergeable(self._io, path)
         self.layout, self.partition = find_layout(self._io, path)
         self.journal = Journal(io=self._io, layout=self.layout)
+        self._recorder = Recorder(url=history)
 
     def health(self, options: MergeOptions | None = None) -> Health:
         """Describe the files: how many, how small, what stands in the way of merging them."""
@@ -101,12 +105,31 @@ class HiveTable:
         filters: Filters | None = None,
         budget: Budget | None = None,
         take_over: bool = False,
+        measure_read: bool = False,
         command: str = "compact",
     ) -> Outcome:
-        """Merge the small files, verify, publish. A plan is made anew from its options: files may have changed."""
+        """Merge the small files, verify, publish, record.
+
+        A plan is made anew from its options: files may have changed since.
+        """
         options = plan.options if isinstance(plan, Plan) else plan or MergeOptions()
         filters = filters or (plan.filters if isinstance(plan, Plan) else Filters())
-        budget = budget or Budget()
+        began = now_utc()
+        try:
+            outcome = self._compact(options, filters, budget=budget or Budget(), take_over=take_over, command=command)
+        except InvalidInputError:
+            raise  # a wrong call is no run
+        except PackstoneError as error:
+            nothing = empty_outcome(self.path, Status.FAILED, (), verified="none")
+            self._recorder.record_error(nothing, error, command=command, began=began)
+            raise
+        if measure_read and outcome.run is not None:
+            outcome = replace(outcome, read_times=measure_reads(self.journal, outcome.run))
+        return self._recorder.record(outcome, command=command, began=began)
+
+    def _compact(
+        self, options: MergeOptions, filters: Filters, *, budget: Budget, take_over: bool, command: str
+    ) -> Outcome:
         closed = _outside_window(filters)
         if closed is not None:
             skipped = (Skipped(what=self.path, why=closed, kind=SkipKind.REFUSED),)
@@ -143,7 +166,10 @@ class HiveTable:
 
     def restore(self, run: str, *, take_over: bool = False) -> RestoreReport:
         """Undo exactly one run."""
-        return maintenance.restore(self.journal, run, take_over=take_over)
+        report = maintenance.restore(self.journal, run, take_over=take_over)
+        if report.partitions:
+            self._recorder.mark_restored(run)
+        return report
 
     def clean(self, *, dry_run: bool = False) -> CleanReport:
         """Remove originals whose time is over."""

@@ -39,7 +39,7 @@ class ReadMeasurement:
     engine: str
 
 
-def measure_reads(journal: Journal, run: str) -> tuple[ReadMeasurement, ...]:
+def measure_reads(journal: Journal, run: str) -> tuple[dict[str, object], ...]:
     """Measure cold and warm reads of a run's originals (still kept) and of its outputs."""
     io = journal.io
     before: list[tuple[How, str]] = []
@@ -53,7 +53,10 @@ def measure_reads(journal: Journal, run: str) -> tuple[ReadMeasurement, ...]:
             size_bytes += output.size_bytes
             after.append((How(output.how), intent.published(output)))
             before.extend((How(output.how), intent.kept(by_name[name])) for name in output.inputs)
-    return tuple(_measure(io, before, after, cache=cache) for cache in ("cold", "warm")) if after else ()
+    if not after:
+        return ()
+    readings = (_measure(io, before, after, cache=cache) for cache in ("cold", "warm"))
+    return tuple({name: getattr(reading, name) for name in reading.__slots__} for reading in readings)
 
 
 def _measure(

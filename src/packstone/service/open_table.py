@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Any
 
+from packstone.errors import InvalidInputError
+from packstone.service.engine import InlineEngine
 from packstone.service.hive_table import HiveTable
+from packstone.service.record import history_address
 from packstone.spark.engine import SparkEngine
 from packstone.spark.session import SparkHandle, SparkSettings, open_spark
 from packstone.storage.local import LocalFileIO
@@ -16,16 +20,40 @@ if TYPE_CHECKING:
     from packstone.service.engine import Engine
     from packstone.service.progress import Progress
 
+DEFAULT_HISTORY = "default"
+
 
 def open_table(
     target: str,
     *,
     spark: Any = None,  # noqa: ANN401 - a session of either kind
     progress: Progress | None = None,
+    history: str | None = DEFAULT_HISTORY,
 ) -> HiveTable:
-    """Open a table or partition; ``spark=None`` takes the active session, or starts a local one when needed."""
+    """Open a table or partition.
+
+    ``spark=None`` takes the active session, or starts a local one when work needs it (``PACKSTONE_ENGINE=inline``
+    works without). Runs are recorded in ``history``: a database URL, the user's own by default, None for nowhere.
+    """
     location = parse_location(target)
-    return HiveTable(location.path, engine=spark_engine(SparkSettings(), spark=spark), progress=progress)
+    address = history_address() if history == DEFAULT_HISTORY else history
+    engine = choose_engine(SparkSettings(), spark=spark)
+    return HiveTable(location.path, engine=engine, progress=progress, history=address)
+
+
+def choose_engine(
+    settings: SparkSettings,
+    *,
+    name: str | None = None,
+    spark: Any = None,  # noqa: ANN401 - a session of either kind
+) -> Callable[[], Engine]:
+    """Make the factory of an engine: the name given, else ``PACKSTONE_ENGINE``, else Spark."""
+    chosen = name or ("spark" if spark is not None else os.environ.get("PACKSTONE_ENGINE") or "spark")
+    if chosen == "inline":
+        return lambda: InlineEngine(LocalFileIO())
+    if chosen != "spark":
+        raise InvalidInputError(f"The engine {chosen} is unknown; use spark or inline.")
+    return spark_engine(settings, spark=spark)
 
 
 def spark_engine(settings: SparkSettings, *, spark: Any = None) -> Callable[[], Engine]:  # noqa: ANN401 - a session

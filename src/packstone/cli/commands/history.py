@@ -30,10 +30,11 @@ def command(
     from packstone.cli.output import show
     from packstone.history.store import open_history
     from packstone.model.codec import to_plain
+    from packstone.service.record import history_address
     from packstone.storage.location import parse_location
 
     path = parse_location(table_path).path if table_path else None
-    with open_history(options.history_address(history_url)) as history:
+    with open_history(history_address(history_url)) as history:
         runs = history.list_runs(table=path, status=status, limit=limit)
     rows = [{k: (v.isoformat() if hasattr(v, "isoformat") else v) for k, v in to_plain(run).items()} for run in runs]
     show(

@@ -32,8 +32,9 @@ def command(
     from packstone.cli.output import many, show
     from packstone.model.sizes import format_bytes
     from packstone.service.hive_table import HiveTable
+    from packstone.service.record import history_address
 
-    table = HiveTable(find_target(run, target, history_url))
+    table = HiveTable(find_target(run, target, history_url), history=history_address(history_url))
     if not options.confirm(f"Undo run {run} of {table.layout.root}?", yes=yes):
         return 0
     report = table.restore(run, take_over=take_over)
