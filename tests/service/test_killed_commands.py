@@ -2,14 +2,17 @@
 
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
 import pytest
 
+from packstone.model.merge_options import MergeOptions
 from packstone.service.hive_table import HiveTable
 from packstone.storage.faulty import FaultyFileIO
 from packstone.storage.local import LocalFileIO
@@ -138,12 +141,15 @@ def test_asked_to_stop_at_every_step(lake, packstone, monkeypatch, tree):
         assert HiveTable(str(lake.table)).recover().to_json()["status"] == "nothing-to-do", where
         if not store.at:
             break
-        assert done.code == 1, where
+        # At the very end, when all is published, there is nothing left to stop.
+        everything = all(name.startswith("packstone-") for day in ("dt=1", "dt=2") for name in lake.names(day))
+        assert done.code == (0 if everything and "stopped" not in done.out else 1), where
         moved = any(name.startswith("move") for name in store.steps)
         assert (tree(lake.table) != before) is moved, where
         codes.append(done.code)
+        shutil.rmtree(lake.root)
         step += 1
-    assert len(codes) > 20
+    assert codes.count(1) > 20
 
 
 def test_a_signal_during_a_conflict_is_not_forgotten(lake, packstone, monkeypatch):
@@ -163,3 +169,63 @@ def test_a_signal_during_a_conflict_is_not_forgotten(lake, packstone, monkeypatc
     done = packstone("compact", lake.table, "--min-files", "2")
     assert done.code == 1
     assert len(lake.names("dt=1")) == len(lake.names("dt=2")) == 4
+
+
+@pytest.mark.parametrize("thread", ["main", "other"])
+def test_a_notebook_is_interrupted_during_a_swap(lake, thread):
+    """Ctrl-C in a program that knows nothing of our handlers: the swap is finished first, then it is interrupted."""
+    lake.parquet("dt=1", files=4)
+    ids = lake.ids()
+
+    class CtrlC(FaultyFileIO):
+        def _step(self, name, path, act, *, torn=None):
+            super()._step(name, path, act, torn=torn)
+            if name == "move" and thread == "main":
+                signal.raise_signal(signal.SIGINT)
+
+    table = HiveTable(str(lake.table), io=CtrlC(LocalFileIO()))
+    if thread == "main":
+        with pytest.raises(KeyboardInterrupt):
+            table.compact(MergeOptions(min_files=2))
+    else:
+        worker = threading.Thread(target=table.compact, args=(MergeOptions(min_files=2),))
+        worker.start()
+        worker.join()
+    assert lake.ids() == ids
+    assert all(name.startswith("packstone-") for name in lake.names("dt=1"))
+    assert HiveTable(str(lake.table)).recover().to_json()["status"] == "nothing-to-do"
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+def test_a_swap_torn_by_an_error_that_nobody_expects(lake):
+    """Any other exception in the middle of a swap leaves what recovery needs; the next command mends it."""
+    lake.parquet("dt=1", files=4)
+    ids = lake.ids()
+
+    class Torn(FaultyFileIO):
+        def _step(self, name, path, act, *, torn=None):
+            super()._step(name, path, act, torn=torn)
+            if path.endswith("part-00002.parquet"):
+                raise MemoryError
+
+    with pytest.raises(MemoryError):
+        HiveTable(str(lake.table), io=Torn(LocalFileIO())).compact(MergeOptions(min_files=2))
+    assert len(lake.ids()) < len(ids)
+    assert HiveTable(str(lake.table)).compact(MergeOptions(min_files=2)).recovered
+    assert lake.ids() == ids
+
+
+def test_a_committed_run_that_is_stopped_is_recorded(lake, packstone, monkeypatch):
+    """A signal in the middle of the only swap: it is published, so the history knows the run."""
+    lake.parquet("dt=1", files=4)
+
+    class Stop(FaultyFileIO):
+        def _step(self, name, path, act, *, torn=None):
+            if path.endswith("part-00002.parquet"):
+                signal.raise_signal(signal.SIGTERM)
+            super()._step(name, path, act, torn=torn)
+
+    monkeypatch.setattr("packstone.service.hive_table.LocalFileIO", lambda: Stop(LocalFileIO()))
+    done = packstone("compact", lake.table, "--min-files", "2", "--format", "json")
+    assert (done.code, done.json["status"], len(done.json["units"])) == (1, "partial", 1)
+    assert done.json["run"] in packstone("history").out

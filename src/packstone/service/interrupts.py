@@ -20,7 +20,7 @@ class Interrupted(BaseException):
 
 class _State:
     deferring = 0
-    pending = False
+    held_back: int | None = None
 
 
 @contextlib.contextmanager
@@ -29,7 +29,7 @@ def interruptible() -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield  # only the main thread may set handlers; a library caller keeps its own
         return
-    before = [signal.signal(number, _on_signal) for number in _SIGNALS]
+    before = [signal.signal(number, _interrupt) for number in _SIGNALS]
     try:
         yield
     finally:
@@ -39,20 +39,33 @@ def interruptible() -> Iterator[None]:
 
 @contextlib.contextmanager
 def finish_first() -> Iterator[None]:
-    """Hold a signal back until the block is done: a swap that began is finished."""
+    """Hold a signal back until the block is done, also if it fails: a swap that began is finished.
+
+    The handlers are our own meanwhile, and what was held back goes to those of before: also in a notebook or a
+    driver that never heard of ``interruptible`` a swap is not left half-way.
+    """
+    is_outermost = threading.current_thread() is threading.main_thread() and _State.deferring == 0
+    before = {number: signal.getsignal(number) for number in _SIGNALS} if is_outermost else {}
+    for number, handler in before.items():
+        if handler is not None:  # one that Python did not set cannot be put back
+            signal.signal(number, _hold_back)
     _State.deferring += 1
     try:
         yield
     finally:
         _State.deferring -= 1
-        # Also when the block failed: otherwise a swap that ends in a conflict would swallow the signal.
-        if _State.pending and _State.deferring == 0:
-            _State.pending = False
-            raise Interrupted
+        for number, handler in before.items():
+            if handler is not None:
+                signal.signal(number, handler)
+        held_back = _State.held_back
+        if is_outermost and held_back is not None:
+            _State.held_back = None
+            signal.raise_signal(held_back)
 
 
-def _on_signal(_number: int, _frame: FrameType | None) -> None:
-    if _State.deferring:
-        _State.pending = True
-        return
+def _interrupt(_number: int, _frame: FrameType | None) -> None:
     raise Interrupted
+
+
+def _hold_back(number: int, _frame: FrameType | None) -> None:
+    _State.held_back = number

@@ -144,8 +144,8 @@ class MergeRun:
 
     def _is_on_one_store(self, directory: str) -> bool:
         """A partition can be a mount of its own."""
-        io = self.session.io
-        return io.store_id(directory) == io.store_id(self.options.backup_root or self.session.layout.state)
+        io, state = self.session.io, self.session.layout.state
+        return len({io.store_id(path) for path in (directory, state, self.options.backup_root or state)}) == 1
 
     def _spec(self, work: PartitionWork, planned: PlannedUnit) -> UnitSpec:
         self._next_unit += 1

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Self
 
 from packstone.errors import ConflictError, UnavailableError
 from packstone.model.codec import dump_record
-from packstone.service.interrupts import finish_first
+from packstone.service.interrupts import Interrupted, finish_first
 from packstone.storage import ownership
 from packstone.storage.ownership import HEARTBEAT_SECONDS, Owner, ProcessIdentity
 from packstone.tables.hive.journal import RunInfo
@@ -72,8 +72,13 @@ class RunSession:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        with finish_first():
-            self._end(is_unfinished=kind is not None)
+        try:
+            with finish_first():
+                self._end(is_unfinished=kind is not None)
+        except Interrupted:
+            # Asked to stop when all was over: what was published is told and recorded all the same.
+            if kind is not None or not any(True for _ in self.journal.read_intents(self.run)):
+                raise
 
     def _end(self, *, is_unfinished: bool) -> None:
         self._stop.set()

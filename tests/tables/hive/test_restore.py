@@ -35,6 +35,7 @@ def test_the_originals_come_back_byte_for_byte(lake, tree):
     assert tree(lake.table) == before
     assert (report.partitions, report.files_restored, report.files_removed) == (("", "dt=1", "dt=2/h=01"), 9, 3)
     assert report.to_json()["status"] == "restored"
+    assert list((lake.root / ".packstone" / "orders" / "backup").iterdir()) == []
 
 
 def test_once_more_is_nothing_to_do(lake, tree):

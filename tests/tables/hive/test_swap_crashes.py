@@ -57,8 +57,7 @@ class Scene:
     def check_mended(self, where):
         """After recovery: every row once, nothing staged, nothing pending, and a second recovery finds nothing."""
         assert self.rows() == self.ids, where
-        state = self.lake.root / ".packstone" / "orders"
-        assert not (state / "staging").exists(), where
+        assert not list((self.lake.root / ".packstone" / "orders" / "staging").rglob("*")), where
         assert self.table().recover().to_json()["status"] == "nothing-to-do", where
 
     def check_usable(self, where):

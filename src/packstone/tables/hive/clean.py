@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from packstone.tables.hive.journal import Journal, Mark, SwapIntent
+from packstone.tables.hive.journal import Journal, Mark, SwapIntent, remove_empty_backup
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -48,7 +48,7 @@ def clean_swap(journal: Journal, cleaning: Cleaning, *, now_seconds: float) -> N
     journal.write_mark(intent, "cleaning", Mark(at=now_seconds))
     for path in cleaning.paths:
         journal.io.remove(path)
-    journal.io.remove_empty_dir(intent.backup_directory)
+    remove_empty_backup(journal.io, intent)
     journal.write_mark(intent, "cleaned", Mark(at=now_seconds))
 
 

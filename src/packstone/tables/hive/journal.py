@@ -6,6 +6,7 @@ exist: ``intent`` (what will be moved), then ``done`` or ``undone``; later ``res
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -91,6 +92,15 @@ class SwapIntent:
         return f"{self.run} {self.key}: {len(self.inputs)} files -> {len(self.outputs)}"
 
 
+def remove_empty_backup(io: FileIO, intent: SwapIntent) -> None:
+    """Remove the backup folder of a swap, up to that of its run, as far as nothing is in it."""
+    at = intent.backup_directory
+    for _ in range(intent.partition.count("/") + 2 if intent.partition else 1):
+        if not io.remove_empty_dir(at):
+            return
+        at = at.rpartition("/")[0]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mark:
     """One fact about a swap, with when it became so."""
@@ -140,7 +150,9 @@ class Journal:
     def fence_run(self, run: str) -> None:
         """Tell a run that it was taken for dead; it looks after each intent, we look for intents after this."""
         info = self.read_run_info(run)
-        if info is not None and not info.fenced:
+        if info is None or info.fenced:
+            return
+        with contextlib.suppress(FileNotFoundError):  # somebody else who recovers was quicker and ended it
             self.io.replace(f"{self.layout.run(run)}/run.json", dump_record(replace(info, fenced=True)))
 
     def read_intents(self, run: str) -> Iterator[SwapIntent]:

@@ -120,7 +120,7 @@ def _recover_one(journal: Journal, intent: SwapIntent, *, me: Owner, now_seconds
 def _mend(journal: Journal, intent: SwapIntent, *, by: str, now_seconds: float) -> str:
     # Asked again now that the partition is ours: whoever had it before may have finished in the meantime.
     if not _is_pending(journal, intent):
-        return "finished by its own run"
+        return "finished by somebody else meanwhile"
     if journal.has_mark(intent, "restoring"):
         restore_swap(journal, intent, by=by, now_seconds=now_seconds)
         return "restore finished"

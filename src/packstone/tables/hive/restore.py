@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from packstone.errors import InvalidInputError, RefusedError
-from packstone.tables.hive.journal import Journal, Mark, SwapIntent
+from packstone.tables.hive.journal import Journal, Mark, SwapIntent, remove_empty_backup
 from packstone.tables.hive.swap import put_back
 
 if TYPE_CHECKING:
@@ -50,8 +50,8 @@ def restore_swap(journal: Journal, intent: SwapIntent, *, by: str, now_seconds: 
     journal.write_mark(intent, "restored", Mark(at=now_seconds))
     for output in intent.outputs:
         io.remove(f"{trash}/{output.name}")
-    for folder in (trash, intent.backup_directory):
-        io.remove_empty_dir(folder)
+    io.remove_empty_dir(trash)
+    remove_empty_backup(io, intent)
 
 
 def _check_restorable(journal: Journal, intent: SwapIntent, *, undone: set[str], back: set[str]) -> None:

@@ -20,7 +20,7 @@ import time
 from typing import TYPE_CHECKING
 
 from packstone.errors import CommitUnknownError, ConflictError
-from packstone.tables.hive.journal import Journal, Mark, OutputFile, SwapIntent
+from packstone.tables.hive.journal import Journal, Mark, OutputFile, SwapIntent, remove_empty_backup
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -106,7 +106,7 @@ def roll_back(journal: Journal, intent: SwapIntent, *, now_seconds: float, why: 
         if io.stat(folder) is not None:
             io.sync_dir(folder)
     journal.write_mark(intent, "undone", Mark(at=now_seconds, why=why))
-    io.remove_empty_dir(intent.backup_directory)
+    remove_empty_backup(io, intent)
 
 
 def put_back(io: FileIO, intent: SwapIntent, file: FileEntry) -> None:
