@@ -6,6 +6,7 @@ so no session setting can change which task does what. Rows carry only task numb
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import uuid
 from typing import TYPE_CHECKING, Any
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     from packstone.storage.fileio import FileIO
 
 _POLL_SECONDS = 0.3
+_DESCRIPTION = "spark.job.description"
+_TAG = "packstone"
 
 
 class SparkEngine:
@@ -51,17 +54,28 @@ class SparkEngine:
 
     def _run_job(self, count: int, staging: str, what: str) -> dict[int, str]:
         spark = self._handle.spark
-        self._describe(what)
-        frame = spark.range(0, count, 1, count).mapInArrow(_task_function(staging), "task long, attempt string")
-        return {row["task"]: row["attempt"] for row in frame.collect()}
+        with self._described(what):
+            frame = spark.range(0, count, 1, count).mapInArrow(_task_function(staging), "task long, attempt string")
+            return {row["task"]: row["attempt"] for row in frame.collect()}
 
-    def _describe(self, what: str) -> None:
+    @contextlib.contextmanager
+    def _described(self, what: str) -> Iterator[None]:
+        """Say in Spark's pages what runs; the session is the caller's, so his own words come back afterwards."""
         spark = self._handle.spark
-        if not self._handle.is_connect:
-            spark.sparkContext.setJobDescription(f"packstone: {what}")
-        elif hasattr(spark, "addTag"):
-            spark.clearTags()
-            spark.addTag("packstone")
+        if self._handle.is_connect:
+            spark.addTag(_TAG)
+            try:
+                yield
+            finally:
+                spark.removeTag(_TAG)
+            return
+        context = spark.sparkContext
+        before = context.getLocalProperty(_DESCRIPTION)
+        context.setLocalProperty(_DESCRIPTION, f"packstone: {what}")
+        try:
+            yield
+        finally:
+            context.setLocalProperty(_DESCRIPTION, before)
 
 
 def _task_function(staging: str) -> Callable[[Iterator[Any]], Iterator[Any]]:

@@ -52,9 +52,9 @@ def open_spark(settings: SparkSettings, *, app_name: str = "packstone") -> Spark
         raise UnavailableError(
             "PySpark is not installed; install it with `pip install 'packstone[spark]'`, or give --engine inline."
         ) from None
-    active = SparkSession.getActiveSession()
-    if active is not None:
-        return SparkHandle(active, is_ours=False, is_connect=_is_connect(active))
+    found = _find_session()
+    if found is not None:
+        return SparkHandle(found, is_ours=False, is_connect=_is_connect(found))
     remote = settings.remote or (None if settings.master else os.environ.get("SPARK_REMOTE"))
     _prepare_environment(settings.log_path)
     builder = SparkSession.builder.appName(app_name)
@@ -62,7 +62,7 @@ def open_spark(settings: SparkSettings, *, app_name: str = "packstone") -> Spark
     for key, value in settings.conf:
         builder = builder.config(key, value)
     if remote and remote.startswith("local"):
-        builder = builder.config("spark.connect.grpc.binding.address", _LOOPBACK)
+        builder = _local_server(builder, settings)
     try:
         with _quiet(settings.log_path):
             spark = builder.getOrCreate()
@@ -70,6 +70,26 @@ def open_spark(settings: SparkSettings, *, app_name: str = "packstone") -> Spark
         where = f" (its log is {settings.log_path})" if settings.log_path else ""
         raise UnavailableError(f"Spark could not be started{where}: {str(error).splitlines()[0]}") from error
     return SparkHandle(spark, is_ours=True, is_connect=remote is not None)
+
+
+def _find_session() -> Any:  # noqa: ANN401 - a session of either kind, or None
+    """Find the caller's session: the active one is of this thread only, so ask for the default one too."""
+    from pyspark import SparkContext  # noqa: PLC0415 - see open_spark
+    from pyspark.errors import PySparkRuntimeError  # noqa: PLC0415 - see open_spark
+    from pyspark.sql import SparkSession  # noqa: PLC0415 - see open_spark
+
+    try:
+        return SparkSession.active()
+    except PySparkRuntimeError:
+        context = SparkContext._active_spark_context  # noqa: SLF001 - there is no public question
+        return None if context is None else SparkSession(context)
+
+
+def _local_server(builder: Any, settings: SparkSettings) -> Any:  # noqa: ANN401 - pyspark's builder
+    """Let the server that PySpark starts on this machine listen to this machine only."""
+    builder = builder.config("spark.connect.grpc.binding.address", _LOOPBACK).config("spark.driver.host", _LOOPBACK)
+    options = _java_options(settings.log_path)
+    return builder.config("spark.driver.extraJavaOptions", options) if options else builder
 
 
 def _classic(builder: Any, settings: SparkSettings) -> Any:  # noqa: ANN401 - pyspark's builder
@@ -82,9 +102,11 @@ def _classic(builder: Any, settings: SparkSettings) -> Any:  # noqa: ANN401 - py
     elif not under_submit:
         builder = builder.master("local[*]").config("spark.driver.host", _LOOPBACK)
         builder = builder.config("spark.driver.bindAddress", _LOOPBACK)
+    if under_submit:
+        return builder  # whoever submits sets the pages and the Java options
     builder = builder.config("spark.ui.enabled", "false").config("spark.ui.showConsoleProgress", "false")
     options = _java_options(settings.log_path)
-    return builder.config("spark.driver.extraJavaOptions", options) if options and not under_submit else builder
+    return builder.config("spark.driver.extraJavaOptions", options) if options else builder
 
 
 def _prepare_environment(log_path: str | None) -> None:

@@ -1,0 +1,8 @@
+"""The classic job: ``spark-submit packstone_merge.py FS PARTITION BLOCKSIZE``; options as of ``packstone merge``."""
+
+import sys
+
+from packstone.cli.main import run
+
+if __name__ == "__main__":
+    sys.exit(run(["merge", *sys.argv[1:]]))
