@@ -417,6 +417,16 @@ class TestRuns:
         assert (done.code, done.json["status"]) == (0, "committed")
         assert done.sentence.startswith("packstone: The run is done but could not be recorded")
 
+    def test_the_history_tells_first_what_went_wrong(self, packstone, lake):
+        """A broken file is not hidden behind partitions that needed nothing."""
+        for partition in range(8):
+            lake.parquet(f"dt={partition}", files=1)
+        lake.parquet("dt=9", files=6)
+        (lake.table / "dt=9" / "zz.parquet").write_bytes(b"PAR1")
+        assert packstone("compact", lake.table).code == 1
+        (run,) = packstone("history", "--format", "json").json["runs"]
+        assert run["message"].startswith("dt=9/zz.parquet: ")
+
     def test_runs_are_listed_newest_first(self, packstone, lake):
         """With filters by table, status and number."""
         for partition in ("dt=1", "dt=2", "dt=3"):

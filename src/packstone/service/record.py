@@ -18,6 +18,7 @@ from packstone.errors import ConflictError, PackstoneError, RefusedError
 from packstone.history.store import default_history_url, open_history
 from packstone.model.outcome import Outcome, Status
 from packstone.model.run_record import RunRecord, UnitRecord
+from packstone.model.skipped import SkipKind
 from packstone.service.run_session import new_run_id
 
 if TYPE_CHECKING:
@@ -99,8 +100,15 @@ def _run_record(outcome: Outcome, command: str, began: datetime) -> RunRecord:
         host=socket.gethostname(),
         user=_user(),
         packstone_version=__version__,
-        message=("; ".join(str(skip) for skip in outcome.skipped[:5]) or outcome.message)[:1000],
+        message=_message(outcome),
     )
+
+
+def _message(outcome: Outcome) -> str:
+    """The first few things that went wrong; what was merely not needed or filtered out only if nothing did."""
+    quiet = (SkipKind.NOT_NEEDED, SkipKind.FILTERED)
+    loudest_first = sorted(outcome.skipped, key=lambda skip: skip.kind in quiet)
+    return ("; ".join(str(skip) for skip in loudest_first[:5]) or outcome.message)[:1000]
 
 
 def _unit_records(outcome: Outcome) -> tuple[UnitRecord, ...]:
