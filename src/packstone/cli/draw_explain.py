@@ -6,7 +6,7 @@ alone, so that a copy in a mail still tells it.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
@@ -82,53 +82,77 @@ def _draw_rounds(console: Any, picks: Sequence[ExplainedPick]) -> None:  # noqa:
         console.print(f"… and {len(picks) - _SHOWN_ROUNDS:,} more picks, see --format json", style="dim")
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Layout:
+    """How wide the columns of both tables are, so that bars mean the same in both."""
+
+    bar: int
+    biggest: int
+    has_facts: bool
+    is_stacked: bool
+
+
+def _plan_layout(rows: Sequence[Row], *, width: int) -> _Layout:
+    """Side by side if both tables fit with a bar that tells something, else one below the other."""
+    texts = [max((len(text) + 1 for text in column if text), default=0) for column in _columns(rows)]
+    biggest = max((row.size for row in rows), default=0)
+    room = [each - _FRAME - len(PICKED) - 1 - sum(texts) for each in ((width - _BETWEEN) // 2, width)]
+    is_stacked = room[0] < (_MIN_BAR if biggest else 0)
+    bar = min(_MAX_BAR, max(_MIN_BAR, room[is_stacked])) if biggest else 0
+    return _Layout(bar=bar, biggest=biggest, has_facts=texts[-1] > 0, is_stacked=is_stacked)
+
+
+def _columns(rows: Sequence[Row]) -> tuple[list[str], ...]:
+    return [row.label for row in rows], [row.size_text for row in rows], [row.facts for row in rows]
+
+
 def _draw_tables(console: Any, explained: Explained) -> None:  # noqa: ANN401 - a rich console
     from rich.table import Table
     from rich.text import Text
 
-    width = min(console.width, _MAX_WIDTH)
-    biggest = max((row.size for row in (*explained.before, *explained.after)), default=0)
-    each = (width - _BETWEEN) // 2
-    before = _panel("before", explained.before, explained, biggest=biggest, width=each)
+    before, after = _shown(explained.before, explained), _shown(explained.after, explained)
+    layout = _plan_layout((*before, *after), width=min(console.width, _MAX_WIDTH))
+    left = _panel("before", before, layout, count=len(explained.before), noun=explained.noun)
     if not explained.picks:
-        console.print(before)
+        console.print(left)
         return
-    reason = explained.picks[0].reason if len({pick.reason for pick in explained.picks}) == 1 else ""
-    arrow = Text(f"\n{reason}\n" + "─" * (_BETWEEN - 5) + "▶", justify="center", style="cyan")
-    both = Table.grid(padding=(0, 1))
-    both.add_row(before, arrow, _panel("after", explained.after, explained, biggest=biggest, width=each))
-    console.print(both)
+    right = _panel("after", after, layout, count=len(explained.after), noun=explained.noun)
+    reasons = list(dict.fromkeys(pick.reason for pick in explained.picks))
+    reason = reasons[0] if len(reasons) == 1 else ""
+    if layout.is_stacked:
+        for part in (left, Text(f"  ▼ {reason}", style="cyan"), right):
+            console.print(part)
+    else:
+        arrow = Text(f"\n{reason}\n" + "─" * (_BETWEEN - 5) + "▶", justify="center", style="cyan")
+        both = Table.grid(padding=(0, 1))
+        both.add_row(left, arrow, right)
+        console.print(both)
     console.print(f"{PICKED} picked   {WRITTEN} written", style="dim")
 
 
-def _panel(title: str, rows: Sequence[Row], explained: Explained, *, biggest: int, width: int) -> Any:  # noqa: ANN401 - a rich panel
+def _shown(rows: Sequence[Row], explained: Explained) -> list[Row]:
+    return _fold(rows) if explained.noun == "file" else list(rows)
+
+
+def _panel(title: str, rows: Sequence[Row], layout: _Layout, *, count: int, noun: str) -> Any:  # noqa: ANN401 - a rich panel
     from rich.panel import Panel
     from rich.table import Table
     from rich.text import Text
 
-    folded = _fold(rows) if explained.noun == "file" else list(rows)
-    shown = folded[:_SHOWN_ROWS]
-    taken = (
-        2
-        + max((len(row.label) + 1 for row in shown), default=0)
-        + max((len(row.size_text) for row in shown), default=0)
-    )
-    facts = max((len(row.facts) + 1 for row in shown if row.facts), default=0)
-    cells = min(_MAX_BAR, max(_MIN_BAR, width - _FRAME - taken - facts - 1))
     grid = Table.grid(padding=(0, 1))
-    for at in range(5 if facts else 4):
+    for at in range(5 if layout.has_facts else 4):
         grid.add_column(justify="right" if at == _SIZE_COLUMN else "left", no_wrap=True)
-    for row in shown:
+    for row in rows[:_SHOWN_ROWS]:
         colour = "yellow" if row.is_picked else "green" if row.is_new else "dim"
         mark = PICKED if row.is_picked else WRITTEN if row.is_new else " "
-        bar = _bar(row.size, biggest, cells=cells if biggest else 0)
-        about = [Text(row.facts, "dim")] if facts else []
+        bar = _bar(row.size, layout.biggest, cells=layout.bar)
+        about = [Text(row.facts, "dim")] if layout.has_facts else []
         grid.add_row(Text(mark, colour), row.label, Text(bar, colour), row.size_text, *about)
-    if len(folded) > len(shown):
-        grid.add_row("", "…", "", f"{len(folded) - len(shown):,} more")
+    if len(rows) > _SHOWN_ROWS:
+        grid.add_row("", "…", Text(f"{len(rows) - _SHOWN_ROWS:,} more", "dim"))
     if not rows:
         grid.add_row(Text("empty", "dim"))
-    head = f"[not dim bold]{title}[/]  [not dim]{_some(len(rows), explained)}[/]"
+    head = f"[not dim bold]{title}[/]  [not dim]{many(count, noun)}[/]"
     return Panel(grid, title=head, title_align="left", border_style="dim", expand=False)
 
 
@@ -147,8 +171,10 @@ def _fold(rows: Sequence[Row]) -> list[Row]:
 
 def _draw_why(console: Any, explained: Explained) -> None:  # noqa: ANN401 - a rich console
     if explained.picks and explained.rounds == 1:
+        label = "why"
         for why in dict.fromkeys(pick.why for pick in explained.picks[:_SHOWN_ROUNDS]):
-            _draw_line(console, "why", why, style="cyan")
+            _draw_line(console, label, why, style="cyan")
+            label = ""
     if explained.picks:
         read = sum(pick.read for pick in explained.picks)
         total = sum(row.size for row in explained.before)
