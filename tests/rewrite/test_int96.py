@@ -118,8 +118,9 @@ def test_nested_timestamps_survive(tmp_path, shape, store_schema):
     make, wrap = NESTED[shape]
     for unit, stamps, factor in (("us", (FIRST, LAST, ORDINARY), 1000), ("ns", (1, -1, 2**62 + 1), 1)):
         folder = tmp_path / unit
+        missing = wrap(stamps[0]) if shape == "fixed list" else None  # before 26, PyArrow reads no null among them
         for at, stamp in enumerate(stamps):
-            column = pa.array([None, wrap(stamp)], make(pa.timestamp(unit)))
+            column = pa.array([missing, wrap(stamp)], make(pa.timestamp(unit)))
             write(folder, str(at), {"x": column, "other": [1, 2]}, store_schema=store_schema)
         assert merge(folder).skipped == ()
         assert all(kept(folder, factor * stamp) for stamp in stamps)

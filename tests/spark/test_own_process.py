@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import json
 import os
 import re
@@ -51,6 +52,8 @@ print("done")
 def test_spark_connect_gives_the_same_result(orders, program, tmp_path):
     """Through Spark Connect, on this machine only: the same files merge, tags and session of the caller stay."""
     pytest.importorskip("grpc")
+    if importlib.metadata.version("pyspark").startswith("3."):
+        pytest.skip("the server is a package of its own before Spark 4")
     before = orders.write().ids()
     child = program(CONNECT, orders.path, tmp_path / "logs" / "spark.log")
     out, _ = child.communicate(timeout=120)
