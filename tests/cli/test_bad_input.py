@@ -243,6 +243,16 @@ class TestBrokenFiles:
         victim.write_bytes(victim.read_bytes()[:400])
         assert "footer" in self.check_blamed(packstone, lake, tree, victim.name)
 
+    def test_nothing_but_broken_files(self, packstone, lake, tree):
+        """Where only broken files are left, the answer is failed, not that there is nothing to do."""
+        for path in lake.parquet("dt=1").iterdir():
+            path.write_bytes(path.read_bytes()[:-20])
+        before = tree(lake.table)
+        done = packstone("compact", lake.table, "--format", "json")
+        assert (done.code, done.json["status"]) == (1, "failed")
+        assert "cannot be read" in done.json["message"]
+        assert tree(lake.table) == before
+
     def test_truncated_to_the_magic(self, packstone, lake, tree):
         """Four bytes of magic are not a file either."""
         lake.parquet(files=8)

@@ -143,7 +143,8 @@ def status_of(*, committed: int, skipped: tuple[Skipped, ...], planned: bool = F
         return Status.PLANNED
     if committed:
         return Status.PARTIAL if broken else Status.COMMITTED
-    if SkipKind.FAILED in kinds:
+    # Nothing was merged and something is broken: a job that says "nothing to do" every night would hide it.
+    if SkipKind.FAILED in kinds or (SkipKind.UNREADABLE in kinds and not planned):
         return Status.FAILED
     if SkipKind.CONFLICT in kinds:
         return Status.CONFLICT

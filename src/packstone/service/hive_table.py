@@ -271,13 +271,13 @@ def _planned_units(plan: PartitionPlan) -> list[UnitOutcome]:
 def _done(
     path: str, run: MergeRun, planner: Planner, *, verified: str, began: float, recovered: tuple[Any, ...]
 ) -> Outcome:
-    units = tuple(run.units)
+    units, skipped = tuple(run.units), tuple(run.skipped)
     files_in = sum(len(unit.inputs) for unit in units)
     return Outcome(
         run=run.session.run if units else None,
         table=path,
         strategy=REASON,
-        status=status_of(committed=len(units), skipped=tuple(run.skipped)),
+        status=status_of(committed=len(units), skipped=skipped),
         files_before=planner.totals.files,
         files_after=planner.totals.files - run.files_removed,
         bytes_before=planner.totals.bytes,
@@ -294,9 +294,9 @@ def _done(
             files_out=len(units),
         ),
         units=units,
-        skipped=tuple(run.skipped),
+        skipped=skipped,
         recovered=tuple(str(one) for one in recovered),
-        message=_message(len(units), planner),
+        message=_message(len(units), planner, skipped),
     )
 
 
@@ -328,9 +328,11 @@ def _cost(read_bytes: int, write_bytes: int, *, files_in: int, files_out: int) -
     )
 
 
-def _message(count: int, planner: Planner) -> str:
+def _message(count: int, planner: Planner, skipped: tuple[Skipped, ...] = ()) -> str:
     if count:
         return ""
     if planner.totals.files == 0:
         return "There are no data files here."
+    if any(skip.kind is SkipKind.UNREADABLE for skip in skipped):
+        return "Files that cannot be read stand in the way, and nothing else needs merging."
     return "No partition needs merging."
