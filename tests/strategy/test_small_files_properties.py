@@ -3,11 +3,12 @@
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from packstone.strategy.pick import Pick, Skip
+from packstone.strategy.pick import Decision, Pick, Skip
 from packstone.strategy.small_files import (
     MIN_DROP_PCT,
     Candidate,
     SmallFilesOptions,
+    apply_small_files,
     count_outputs,
     is_small,
     pick_small_files,
@@ -35,17 +36,8 @@ def picks_of(folder: list[Candidate], asked: SmallFilesOptions) -> list[Pick]:
 
 
 def apply(folder: list[Candidate], picks: list[Pick]) -> list[Candidate]:
-    """The folder after the picks: outputs stand where their first input stood."""
-    outputs = {
-        pick.inputs[0]: Candidate(
-            size_bytes=sum(folder[at].size_bytes for at in pick.inputs),
-            group=folder[pick.inputs[0]].group,
-            is_known_output=True,
-        )
-        for pick in picks
-    }
-    gone = {at for pick in picks for at in pick.inputs}
-    return [outputs.get(at, file) for at, file in enumerate(folder) if at in outputs or at not in gone]
+    """The folder after the picks."""
+    return list(apply_small_files(folder, Decision(answers=tuple(picks), steps=())))
 
 
 @given(folders, options)

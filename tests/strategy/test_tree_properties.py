@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from packstone.model.sorted_run import SortedRun, TreeFile
 from packstone.strategy.fixpoint import run_round, to_fixpoint
-from packstone.strategy.force_up_level0 import ForceUpLevel0Options, force_up_level0_strategy, gentle_interval
+from packstone.strategy.force_up_level0 import ForceUpLevel0Options, force_up_level0_strategy
 from packstone.strategy.full import FullOptions, full_strategy
 from packstone.strategy.sections import SectionOptions, Upgrade, apply_section_plan, plan_sections, split_sections
 from packstone.strategy.tree_view import TreeView
@@ -108,13 +108,6 @@ def test_gentle_forces_on_every_interval(view, asked, interval):
     for _ in range(interval + len(view.runs) + 1):
         view = run_round(strategy, view).after
     assert all(run.level > 0 for run in view.runs)
-
-
-def test_gentle_interval_as_paimon_sets_it():
-    """Twice the trigger unless given, and never below the trigger."""
-    assert gentle_interval(5) == 10
-    assert gentle_interval(5, 7) == 7
-    assert gentle_interval(5, 3) == 5
 
 
 @given(trees(), options)
