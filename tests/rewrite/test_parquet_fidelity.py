@@ -469,3 +469,11 @@ def test_a_broken_arrow_schema_is_no_crash(folder):
     outcome = HiveTable(str(folder)).compact(MergeOptions(min_files=2))
     assert len(outcome.units) == 1
     assert [skip.what for skip in outcome.skipped] == ["0.parquet"]
+
+
+def test_nested_dictionaries_over_several_row_groups(folder):
+    """Dictionaries inside structs and lists merge, whatever the row groups are."""
+    kind = pa.struct([pa.field("w", pa.dictionary(pa.int32(), pa.string()), nullable=False)])
+    rows = [{"w": "x"}, None, {"w": "y"}, {"w": "x"}]
+    write_twice(folder, pa.table({"s": pa.array(rows, kind)}), row_group_size=1)
+    assert pq.read_table(merge(folder), partitioning=None)["s"].to_pylist() == 2 * rows

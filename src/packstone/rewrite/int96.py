@@ -19,6 +19,7 @@ import numpy as np
 import pyarrow as pa
 
 from packstone.errors import UnfaithfulError
+from packstone.rewrite.parquet_batches import read_batches
 from packstone.rewrite.parquet_footer import open_parquet
 
 if TYPE_CHECKING:
@@ -60,7 +61,7 @@ def find_int96_unit(io: FileIO, paths: Sequence[str]) -> str:
 def read_in_unit(io: FileIO, path: str, unit: str, *, columns: list[str], batch_rows: int) -> Iterator[pa.RecordBatch]:
     """Yield the INT96 columns decoded in a unit, in the batches that a read in any other unit has."""
     with open_parquet(io, path, coerce_int96_timestamp_unit=unit) as file:
-        yield from file.iter_batches(batch_size=batch_rows, columns=columns, use_threads=False)
+        yield from read_batches(file, path, batch_rows=batch_rows, columns=columns)
 
 
 def _values_in_all_units(io: FileIO, path: str) -> Iterator[tuple[np.ndarray[Any, Any], ...]]:

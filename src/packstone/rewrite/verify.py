@@ -1,6 +1,6 @@
 """Read files again and reduce their rows to a fingerprint: the proof that none was lost, doubled or changed.
 
-Nothing here is shared with the rewriters but the opening of a file: inputs are read a second time, outputs are
+Nothing here is shared with the rewriters but the decoding of a file: inputs are read a second time, outputs are
 re-opened from storage, and the number of rows decoded is held against the footer's.
 """
 
@@ -13,8 +13,8 @@ import pyarrow as pa
 from packstone.errors import UnreadableFileError, VerificationError
 from packstone.rewrite.fingerprint import Fingerprint, fingerprint_batch, fingerprint_lines
 from packstone.rewrite.int96 import int96_columns, read_in_unit
-from packstone.rewrite.parquet_footer import one_line, open_parquet, schema_tree, writer_semantics
-from packstone.rewrite.parquet_rewrite import batch_rows_for, decoded_row_bytes
+from packstone.rewrite.parquet_batches import batch_rows_for, decoded_row_bytes, read_batches
+from packstone.rewrite.parquet_footer import open_parquet, schema_tree, writer_semantics
 from packstone.rewrite.read_ahead import read_ahead
 from packstone.rewrite.text_concatenate import read_chunks, read_header
 
@@ -88,13 +88,10 @@ def _all_rows(io: FileIO, paths: Sequence[str]) -> Iterator[pa.RecordBatch]:
     for path in paths:
         with open_parquet(io, path, coerce_int96_timestamp_unit="us") as file:
             rows = 0
-            try:
-                row_bytes = decoded_row_bytes(file, known=row_bytes)
-                for batch in _lossless_batches(io, path, file, batch_rows=batch_rows_for(row_bytes)):
-                    rows += batch.num_rows
-                    yield batch
-            except (pa.ArrowException, OSError) as error:
-                raise UnreadableFileError(f"{path} has a broken data page: {one_line(error)}.", file=path) from error
+            row_bytes = decoded_row_bytes(file, path, known=row_bytes)
+            for batch in _lossless_batches(io, path, file, batch_rows=batch_rows_for(row_bytes)):
+                rows += batch.num_rows
+                yield batch
             if rows != file.metadata.num_rows:
                 raise UnreadableFileError(
                     f"{path} holds {rows} rows although its footer says {file.metadata.num_rows}.", file=path
@@ -103,7 +100,7 @@ def _all_rows(io: FileIO, paths: Sequence[str]) -> Iterator[pa.RecordBatch]:
 
 def _lossless_batches(io: FileIO, path: str, file: pq.ParquetFile, *, batch_rows: int) -> Iterator[pa.RecordBatch]:
     """Yield the rows; INT96 columns stand in them twice, as micro- and as nanoseconds (see int96.py)."""
-    batches = file.iter_batches(batch_size=batch_rows, use_threads=False)
+    batches = read_batches(file, path, batch_rows=batch_rows)
     columns = int96_columns(file)
     if not columns:
         yield from batches
