@@ -14,7 +14,7 @@ Cost: a row may be rewritten by every major compaction until its segment reaches
 Fewest segments to read, and the inputs stay until they are cleaned.
 
     before   0:100  1:200  2:900  3:50  4:60      major_size_mb 1024
-    after    0.1:300+major  2:900  3:50  4:60     then 2 and 3 (950), then 2.1 and 4 (1010)
+    after    0.1:300+major  2:900  3:50  4:60     and in the next round 2, 3 and 4 become 2.1:1010+major
 
 Source: Apache CarbonData `identifySegmentsToBeMergedBasedOnSize` (research notes 2.7, 3.4).
 """
