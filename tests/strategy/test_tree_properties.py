@@ -9,7 +9,7 @@ from packstone.model.sorted_run import SortedRun, TreeFile
 from packstone.strategy.fixpoint import run_round, to_fixpoint
 from packstone.strategy.force_up_level0 import ForceUpLevel0Options, force_up_level0_strategy
 from packstone.strategy.full import FullOptions, full_strategy
-from packstone.strategy.sections import SectionOptions, Upgrade, apply_section_plan, plan_sections, split_sections
+from packstone.strategy.sections import SectionOptions, apply_section_plan, plan_sections, split_sections
 from packstone.strategy.tree_view import TreeView
 from packstone.strategy.universal import Generation, UniversalOptions, top_level, universal_strategy
 
@@ -164,7 +164,7 @@ def test_sections_never_meet_and_their_runs_are_sorted(files):
 def test_every_file_is_rewritten_upgraded_or_kept_and_nothing_overlaps(files, asked):
     """Each file is used once, and what comes out could be one sorted run on the output level."""
     plan = plan_sections(files, asked, output_level=2, top_level=2, highest_level=2)
-    used = [file.name for work in plan.work for file in ((work.file,) if isinstance(work, Upgrade) else work.files)]
+    used = [file.name for work in plan.work for file in work.files]
     assert sorted(used + [file.name for file in plan.untouched]) == sorted(file.name for file in files)
     if not plan.is_no_op:
         after = sorted(apply_section_plan(files, plan), key=lambda file: file.min_key)

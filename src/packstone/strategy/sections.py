@@ -78,6 +78,11 @@ class Upgrade:
 
     file: TreeFile
 
+    @property
+    def files(self) -> tuple[TreeFile, ...]:
+        """The one file."""
+        return (self.file,)
+
     def __str__(self) -> str:
         return f"upgrade {self.file.name}"
 
@@ -115,24 +120,20 @@ def plan_sections(
     files: Sequence[TreeFile], options: SectionOptions, *, output_level: int, top_level: int, highest_level: int
 ) -> SectionPlan:
     """Decide for each file of a pick; ``highest_level`` is the highest one that held files before the pick."""
-    untouched: list[TreeFile] = []
     work: list[Rewrite | Upgrade] = []
-    if not is_no_op(files, output_level=output_level):
-        for waiting in _gather(split_sections(files), options):
-            if _is_lone_run(waiting):
-                for file in waiting[0][0]:
-                    _upgrade(
-                        file, options, level=output_level, is_top=output_level == top_level, into=(work, untouched)
-                    )
-            else:
-                work.append(Rewrite(sections=waiting))
-    else:
-        untouched.extend(files)
+    for waiting in () if is_no_op(files, output_level=output_level) else _gather(split_sections(files), options):
+        if _is_lone_run(waiting):
+            lone = waiting[0][0]
+            work.extend(_lift(file, options, is_top=output_level == top_level) for file in lone)
+        else:
+            work.append(Rewrite(sections=waiting))
+    work = [one for one in work if isinstance(one, Rewrite) or one.file.level != output_level]
+    moved = {file.name for one in work for file in one.files}
     return SectionPlan(
         output_level=output_level,
         drop_deletes=may_drop_deletes(options, output_level=output_level, highest_level=highest_level),
         work=tuple(work),
-        untouched=tuple(untouched),
+        untouched=tuple(file for file in files if file.name not in moved),
     )
 
 
@@ -156,12 +157,9 @@ def apply_section_plan(files: Sequence[TreeFile], plan: SectionPlan) -> tuple[Tr
     gone: set[str] = set()
     made: list[TreeFile] = []
     for work in plan.work:
-        if isinstance(work, Upgrade):
-            gone.add(work.file.name)
-            made.append(replace(work.file, level=plan.output_level))
-        else:
-            gone.update(file.name for file in work.files)
-            made.append(_rewritten(work.files, plan))
+        gone.update(file.name for file in work.files)
+        is_upgrade = isinstance(work, Upgrade)
+        made.append(replace(work.files[0], level=plan.output_level) if is_upgrade else _rewritten(work.files, plan))
     return (*made, *(file for file in files if file.name not in gone))
 
 
@@ -223,18 +221,8 @@ def _is_lone_run(waiting: tuple[Section, ...]) -> bool:
     return len(waiting) == 1 and len(waiting[0]) == 1
 
 
-def _upgrade(
-    file: TreeFile,
-    options: SectionOptions,
-    *,
-    level: int,
-    is_top: bool,
-    into: tuple[list[Rewrite | Upgrade], list[TreeFile]],
-) -> None:
-    work, untouched = into
+def _lift(file: TreeFile, options: SectionOptions, *, is_top: bool) -> Rewrite | Upgrade:
+    """Give a file the output level, by a rewrite only if something in it must go."""
     if options.force_rewrite or file.may_be_expired or (is_top and file.may_hold_deletes):
-        work.append(Rewrite(sections=(((file,),),)))
-    elif file.level != level:
-        work.append(Upgrade(file=file))
-    else:
-        untouched.append(file)
+        return Rewrite(sections=(((file,),),))
+    return Upgrade(file=file)
