@@ -21,6 +21,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "plan": ("plan", "What would be merged and why; writes nothing."),
     "compact": ("compact", "Merge small files, verify every row, swap them in."),
     "explain": ("explain", "What a strategy would pick on an imagined table, and why."),
+    "simulate": ("simulate", "Loads over time through a strategy: what it writes, reads and stores."),
     "verify": ("verify", "Prove a run again from the files that still exist."),
     "restore": ("restore", "Undo exactly one run."),
     "recover": ("recover", "Finish or undo what a killed run left behind."),
