@@ -143,9 +143,11 @@ def status_of(*, committed: int, skipped: tuple[Skipped, ...], planned: bool = F
         return Status.PLANNED
     if committed:
         return Status.PARTIAL if broken else Status.COMMITTED
-    # Nothing was merged and something is broken: a job that says "nothing to do" every night would hide it.
-    if SkipKind.FAILED in kinds or (SkipKind.UNREADABLE in kinds and not planned):
+    if SkipKind.FAILED in kinds:
         return Status.FAILED
     if SkipKind.CONFLICT in kinds:
         return Status.CONFLICT
+    if SkipKind.UNREADABLE in kinds and not planned:
+        # Nothing was merged and something is broken: to say "nothing to do" every night would hide it.
+        return Status.FAILED
     return Status.REFUSED if SkipKind.REFUSED in kinds else Status.NOTHING_TO_DO
