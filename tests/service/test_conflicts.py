@@ -140,6 +140,16 @@ def test_the_partition_is_dropped_meanwhile(lake, partition):
     assert HiveTable(str(lake.table)).recover().left == ()
 
 
+@pytest.mark.parametrize("change", CHANGES)
+def test_an_input_changes_between_writing_and_proving(lake, partition, change):
+    """The output is verified against other rows than it was written from: a conflict, not an alarm of a wrong merge."""
+    other_rows = (partition / "part-00001.parquet").read_bytes()
+    path = partition / "part-00003.parquet"
+    outcome = merge(lake, "set_permissions", lambda: CHANGES[change](path, other_rows))
+    assert (outcome.status, outcome.status.exit_code) == ("conflict", 3), outcome.skipped
+    assert HiveTable(str(lake.table)).compact(MERGE).status == "committed"
+
+
 def test_one_conflict_among_many_partitions(lake, partition):
     """A conflict in one partition skips that one only: the others are merged, the answer is ``partial``."""
     lake.parquet("dt=2")

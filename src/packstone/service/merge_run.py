@@ -224,10 +224,11 @@ class MergeRun:
         report(0, 0)
         what = f"merge {sum(len(s.inputs) for s in specs)} files of {self.session.layout.root}"
         by_unit = {spec.unit: work for work in wave for spec in work.units}
+        by_number = {spec.unit: spec for spec in specs}
         for result in self.engine.run(tasks, staging=staging, what=what, on_progress=report):
             for unit in result.units:
                 by_unit[unit.unit].results[unit.unit] = unit
-                if unit.status is UnitStatus.MISMATCH:
+                if unit.status is UnitStatus.MISMATCH and self._changed_input(by_number[unit.unit]) is None:
                     self.session.keep_evidence = True
                     raise VerificationError(f"{unit.message} The evidence is kept in {staging}.", staging=staging)
         self._done_units += len(specs)
@@ -265,13 +266,26 @@ class MergeRun:
         else:
             self.session.release(work.partition)
 
+    def _changed_input(self, spec: UnitSpec) -> str | None:
+        """Why a unit went wrong, if somebody wrote to its inputs: that is no broken file and no wrong merge."""
+        for file in spec.inputs:
+            path = f"{spec.directory}/{file.name}"
+            found = self.session.io.stat(path)
+            if found is None or (found.size_bytes, found.mtime_ns) != (file.size_bytes, file.mtime_ns):
+                return f"{path} changed or was removed while it was being read; nothing was changed."
+        return None
+
     def _note_failures(self, work: PartitionWork) -> set[str]:
         """Turn what went wrong into skips; return the names not to try again."""
         broken: set[str] = set()
         for spec in work.units:
             result = work.results[spec.unit]
             what = work.partition or work.plan.listing.directory
-            if result.status is UnitStatus.UNREADABLE:
+            changed = None if result.status is UnitStatus.WRITTEN else self._changed_input(spec)
+            if changed is not None:
+                broken |= {file.name for file in spec.inputs}
+                self.skipped.append(Skipped(what=what, why=changed, kind=SkipKind.CONFLICT))
+            elif result.status is UnitStatus.UNREADABLE:
                 name = result.blamed.rpartition("/")[2]
                 broken |= {name} if name else {file.name for file in spec.inputs}
                 what = f"{work.partition}/{name}" if work.partition else name

@@ -136,9 +136,8 @@ def test_nobody_merges_on_a_half_swap(crashed):
     """While a swap waits for a person its partition is a conflict for every compaction, not only for the next one."""
     crashed.kill("move", 1)
     (crashed.partition / "part-00003.parquet").unlink()
-    (crashed.partition / "part-00000.parquet").write_bytes(b"a\nb\n")
-    for number in range(5, 9):
-        (crashed.partition / f"text-{number}").write_bytes(b"a\n")
+    (crashed.partition / "part-00000.parquet").write_bytes(crashed.before["part-00002.parquet"])
+    crashed.lake.parquet("dt=1", files=4)
     for _ in range(3):
         outcome = HiveTable(crashed.path).compact(MergeOptions(**MERGE))
         assert outcome.status == "conflict"

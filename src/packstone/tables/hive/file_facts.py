@@ -109,14 +109,18 @@ class FileFacts:
 
 def read_file_facts(io: FileIO, directory: str, file: FileEntry, *, codec: str) -> FileFacts:
     """Look into one file; what is wrong with it is part of the answer."""
+    path = f"{directory}/{file.name}"
     try:
-        return _facts(io, f"{directory}/{file.name}", file, codec=codec)
+        return _facts(io, path, file, codec=codec)
     except UnreadableFileError as error:
-        return _not_merged(file, FileFormat.PARQUET, verdict=Verdict.UNREADABLE, why=error.message)
+        found, why = FileFormat.PARQUET, error.message
     except OSError as error:
-        return _not_merged(
-            file, FileFormat.UNKNOWN, verdict=Verdict.UNREADABLE, why=f"it cannot be read: {one_line(error)}"
-        )
+        found, why = FileFormat.UNKNOWN, f"it cannot be read: {one_line(error)}"
+    now = io.stat(path)
+    if now is None or (now.size_bytes, now.mtime_ns) != (file.size_bytes, file.mtime_ns):
+        why = "it changed or was removed since it was listed"  # somebody is at work there; nothing is broken
+        return _not_merged(file, FileFormat.UNKNOWN, verdict=Verdict.LEFT_ALONE, why=why)
+    return _not_merged(file, found, verdict=Verdict.UNREADABLE, why=why)
 
 
 def _facts(io: FileIO, path: str, file: FileEntry, *, codec: str) -> FileFacts:
