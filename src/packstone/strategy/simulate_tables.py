@@ -16,7 +16,7 @@ from packstone.model.segment import Segment, SegmentId
 from packstone.model.sorted_run import SortedRun
 from packstone.strategy.append_view import AppendFile, AppendView
 from packstone.strategy.fixpoint import Strategy, run_round, to_fixpoint
-from packstone.strategy.segment_view import SegmentView, begin_command
+from packstone.strategy.segment_view import SegmentView
 from packstone.strategy.simulate_merging import Content, merge_contents
 from packstone.strategy.small_files import Candidate
 from packstone.strategy.tree_view import TreeView
@@ -126,6 +126,7 @@ class SegmentTable:
     view: SegmentView
     contents: dict[SegmentId, Content]
     first_day: int
+    next_load: int  # a number is never used twice, also if its segment was merged
     written_bytes: int = 0
 
     @property
@@ -136,10 +137,10 @@ class SegmentTable:
     def load(self, load: Load) -> SegmentTable:
         """Add a segment, and begin a command that knows it."""
         day = self.first_day + load.at_seconds // SECONDS_A_DAY
-        number = max((segment.id.load for segment in self.view.segments), default=-1) + 1
-        segment = Segment(id=SegmentId(number), size_bytes=load.size_bytes, load_day=day)
-        view = replace(self.view, segments=(*self.view.segments, segment), today=day)
-        return replace(self, view=begin_command(view), contents={**self.contents, segment.id: load.content})
+        segment = Segment(id=SegmentId(self.next_load), size_bytes=load.size_bytes, load_day=day)
+        view = SegmentView(segments=(*self.view.segments, segment), today=day, last_load=self.next_load)
+        contents = {**self.contents, segment.id: load.content}
+        return replace(self, view=view, contents=contents, next_load=self.next_load + 1)
 
     def compact(self, *, is_repeated: bool) -> SegmentTable:
         """Run the strategy."""
@@ -163,7 +164,9 @@ class SegmentTable:
             replace(segment, size_bytes=sizes[segment.id]) if segment.id in sizes else segment
             for segment in view.segments
         )
-        return replace(self, view=replace(view, segments=segments), contents=contents, written_bytes=written)
+        if segments != view.segments:
+            view = replace(view, segments=segments)
+        return replace(self, view=view, contents=contents, written_bytes=written)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -235,7 +238,8 @@ def tree_table(strategy: Strategy[TreeView, Level], view: TreeView) -> TreeTable
 def segment_table(strategy: Strategy[SegmentView, SegmentId], view: SegmentView) -> SegmentTable:
     """Begin with these segments; what they hold is live, none of it twice."""
     contents = {segment.id: _unique(segment.size_bytes) for segment in view.segments}
-    return SegmentTable(strategy=strategy, view=view, contents=contents, first_day=view.today)
+    newest = max((segment.id.load for segment in view.segments), default=-1)
+    return SegmentTable(strategy=strategy, view=view, contents=contents, first_day=view.today, next_load=newest + 1)
 
 
 def _run(strategy: Strategy[ViewT, OutputT], table: ViewT, *, is_repeated: bool) -> ViewT:
