@@ -299,3 +299,6 @@ def test_where_2_1_does_not_cure_it():
     old, new = (inflation(rules, levels=3, trigger=5) for rules in (Generation.V1_4, Generation.V2_1))
     assert old == new
     assert level_1_mb(new)[-1] == 1000
+    # With four levels it helps a little.
+    old, new = (inflation(rules, levels=4, trigger=5) for rules in (Generation.V1_4, Generation.V2_1))
+    assert (round(old[-1].write_amp), round(new[-1].write_amp)) == (248, 72)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 ENDINGS = (".png", ".svg")
 # The first line is the widest, so that one that lies on it does not hide it.
 _COLOURS = ("#c2410c", "#1d4ed8", "#15803d", "#7e22ce", "#a16207", "#0f766e")
-_WIDTHS = (2.6, 1.5)
+_WIDTHS = (3.4, 1.3)
 _INK, _QUIET, _GRID = "#1f2933", "#66727f", "#e4e8ec"
 _STYLE: Any = {
     "svg.fonttype": "none",  # words stay words: they can be searched, and the file is small
@@ -37,6 +37,7 @@ _STYLE: Any = {
     "ytick.color": _QUIET,
 }
 _PANEL_INCHES = (4.6, 3.4)
+_IN_A_ROW, _COLUMNS = 3, 2  # three side by side; more stand in two columns
 _DPI = 150
 _POINTS = 500  # more cannot be told apart at this width
 
@@ -59,11 +60,12 @@ def write_chart(simulated: Simulated, path: str) -> None:
 
     ending = Path(path).suffix.lower()
     with mpl.rc_context(_STYLE):
+        count = len(simulated.metrics)
+        columns = count if count <= _IN_A_ROW else _COLUMNS
+        rows = -(-count // columns)
         width, height = _PANEL_INCHES
-        figure = Figure(
-            figsize=(width * len(simulated.metrics), height), layout=ConstrainedLayoutEngine(w_pad=0.1, h_pad=0.1)
-        )
-        panels = figure.subplots(1, len(simulated.metrics), squeeze=False)[0]
+        figure = Figure(figsize=(width * columns, height * rows), layout=ConstrainedLayoutEngine(w_pad=0.1, h_pad=0.1))
+        panels = [figure.add_subplot(rows, columns, at) for at in range(1, count + 1)]
         for panel, metric in zip(panels, simulated.metrics, strict=True):
             _draw_panel(panel, metric, simulated)
         handles, labels = panels[0].get_legend_handles_labels()

@@ -35,8 +35,9 @@ def draw_simulated(console: Any, simulated: Simulated, *, chart: str | None) -> 
     console.print(_headline(simulated))
     width = min(console.width, _MAX_WIDTH)
     side_by_side = max(1, (width + _GAP) // (_MIN_CELL + _GAP))
+    rows = -(-len(simulated.metrics) // side_by_side)
     pending = iter(simulated.metrics)
-    while metrics := tuple(islice(pending, side_by_side)):
+    while metrics := tuple(islice(pending, -(-len(simulated.metrics) // rows))):
         _draw_areas(console, simulated, metrics, width=width)
     _draw_table(console, simulated)
     for note in simulated.notes:
