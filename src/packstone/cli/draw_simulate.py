@@ -26,6 +26,8 @@ _EIGHTHS = " ▁▂▃▄▅▆▇█"
 _MAX_WIDTH = 100
 _MIN_CELL = 24
 _GAP = 2
+_MIN_LABELS = 11  # "after loads"
+_COLUMN_GAP = 2
 _LINES = {1: 8, 2: 6, 3: 4}  # so that all settings fit on one screen
 _FEW_LINES = 3
 
@@ -39,7 +41,7 @@ def draw_simulated(console: Any, simulated: Simulated, *, chart: str | None) -> 
     pending = iter(simulated.metrics)
     while metrics := tuple(islice(pending, -(-len(simulated.metrics) // rows))):
         _draw_areas(console, simulated, metrics, width=width)
-    _draw_table(console, simulated)
+    _draw_table(console, simulated, width=width)
     for note in simulated.notes:
         console.print(f"note  {note}", style="yellow", markup=False)
     if chart:
@@ -131,21 +133,35 @@ def _ends(scale: _Scale, arrivals: int) -> str:
     return f"{'':{scale.labels}}  1{last:>{scale.columns - 1}}"
 
 
-def _draw_table(console: Any, simulated: Simulated) -> None:  # noqa: ANN401 - a rich console
+def _draw_table(console: Any, simulated: Simulated, *, width: int) -> None:  # noqa: ANN401 - a rich console
     from rich.table import Table
     from rich.text import Text
 
-    moments = [point.arrivals for point in at_moments(simulated.settings[0].points)]
+    names = [f"{point.arrivals:,}" for point in at_moments(simulated.settings[0].points)]
+    rows = [
+        (metric, setting, _numbers(metric, setting)) for metric in simulated.metrics for setting in simulated.settings
+    ]
+    header = (*names, "mean", "peak")
+    shown = _fitting([header, *(numbers for _, _, numbers in rows)], width=width - _MIN_LABELS)
     table = Table(box=None, pad_edge=False, header_style="dim")
-    table.add_column("after loads", overflow="fold")
-    for moment in (*(f"{moment:,}" for moment in moments), "mean", "peak"):
-        table.add_column(moment, justify="right", no_wrap=True)
-    for metric in simulated.metrics:
-        table.add_row(Text(metric.title, style="bold"))
-        for setting in simulated.settings:
-            values = [metric.of(point) for point in setting.points]
-            told = [metric.show(metric.of(point)) for point in at_moments(setting.points)]
-            mean = "" if metric.is_cumulative else metric.show(fmean(values))
-            table.add_row(Text(f"  {plain_text(setting.label)}"), *told, mean, metric.show(max(values)))
+    table.add_column("after loads", overflow="fold", min_width=_MIN_LABELS)
+    for name in header[shown:]:
+        table.add_column(name, justify="right", no_wrap=True)
+    for metric, setting, numbers in rows:
+        if setting is simulated.settings[0]:
+            table.add_row(Text(metric.title, style="bold"))
+        table.add_row(Text(f"  {plain_text(setting.label)}"), *numbers[shown:])
     console.print()
     console.print(table)
+
+
+def _numbers(metric: Metric, setting: Setting) -> tuple[str, ...]:
+    values = [metric.of(point) for point in setting.points]
+    told = (metric.show(metric.of(point)) for point in at_moments(setting.points))
+    return *told, "" if metric.is_cumulative else metric.show(fmean(values)), metric.show(max(values))
+
+
+def _fitting(rows: Sequence[Sequence[str]], *, width: int) -> int:
+    """Find the first column from which on all fit beside the labels; early moments are left out first."""
+    widths = [max(len(row[at]) for row in rows) + _COLUMN_GAP for at in range(len(rows[0]))]
+    return next((at for at in range(len(widths)) if sum(widths[at:]) <= width), len(widths) - 1)
