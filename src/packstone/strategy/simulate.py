@@ -8,7 +8,7 @@ After each load (or each n-th) the strategy picks and applies until it picks not
 - *space amplification*: bytes stored / bytes live. 1 is no stale row. Inputs that are kept until they are cleaned,
   and the room a merge needs while it runs, are not counted.
 
-    universal, trigger 5, four levels of loads of 1 MB, nothing overwritten
+    universal, trigger 5, six levels, loads of 1 MB, nothing overwritten
 
     load   1     2     3     4     5          6
     runs   0:1   0:1×2 0:1×3 0:1×4 5:5        0:1 5:5
