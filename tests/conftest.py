@@ -105,6 +105,15 @@ def tree_fixture():
     return tree
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _own_history(tmp_path_factory):
+    """No test writes to the history of the person who runs it."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PACKSTONE_HISTORY", f"sqlite:///{tmp_path_factory.mktemp('history')}/history.db")
+        patch.delenv("PACKSTONE_ENGINE", raising=False)
+        yield
+
+
 @pytest.fixture
 def lake(tmp_path) -> Lake:
     """An empty lake."""

@@ -128,13 +128,12 @@ def test_asked_to_stop_at_every_step(lake, packstone, monkeypatch, tree):
     step, codes = 0, []
     while True:
         store = Signalling(step)
-        monkeypatch.setattr("packstone.service.hive_table.LocalFileIO", lambda store=store: store)
         lake.parquet("dt=1", files=4, rows=3)
         lake.parquet("dt=2", files=4, rows=3)
         ids, before = lake.ids(), tree(lake.table)
-        done = packstone("compact", lake.table, "--min-files", "2")
-        monkeypatch.undo()
-        os.environ["PACKSTONE_ENGINE"] = "inline"
+        with monkeypatch.context() as patch:
+            patch.setattr("packstone.service.hive_table.LocalFileIO", lambda store=store: store)
+            done = packstone("compact", lake.table, "--min-files", "2")
         where = (step, store.at, done)
         assert lake.ids() == ids, where
         assert staged(lake) == [], where
