@@ -21,6 +21,8 @@ BLOCK = re.compile(r"^```console\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 RUN_ID = re.compile(r"\b\d{8}T\d{6}-[0-9a-f]{6}\b")
 VOLATILE = (
     (RUN_ID, "RUN"),
+    (re.compile(r"\b\d{4}-\d\d-\d\dT[\d:.]+\+00:00"), "MOMENT"),
+    (re.compile(r'("(host|user)": )"[^"]*"'), r"\1SOMEBODY"),
     (re.compile(r"\b\d+(\.\d+)? (B|KB|MB|GB)\b"), "SIZE"),
     (re.compile(r"\b\d+(\.\d+)? (ms|s|min)\b"), "TIME"),
     (re.compile(r"\b\d+\.\d+\b"), "NUMBER"),
