@@ -77,6 +77,7 @@ class UnitResult:
     mtime_ns: int = 0
     rows: int = 0
     fingerprint: str = ""
+    ordered: bool = False
     write_seconds: float = 0.0
     read_seconds_before: float = 0.0
     read_seconds_after: float = 0.0

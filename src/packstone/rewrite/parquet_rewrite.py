@@ -28,8 +28,8 @@ ROW_GROUP_BYTES = 128 << 20
 _MAX_ROW_GROUP_ROWS = 1 << 20
 
 
-def rewrite_parquet(io: FileIO, paths: Sequence[str], output: str, *, codec: str) -> int:
-    """Write the rows of all inputs to the output, in order; return how many there were."""
+def rewrite_parquet(io: FileIO, paths: Sequence[str], output: str, *, codec: str) -> bool:
+    """Write the rows of all inputs to the output; return whether they kept their order (else groups were sorted)."""
     unit = "us"
     with open_parquet(io, paths[0]) as first:
         if int96_columns(first):
@@ -37,7 +37,8 @@ def rewrite_parquet(io: FileIO, paths: Sequence[str], output: str, *, codec: str
     with open_parquet(io, paths[0], coerce_int96_timestamp_unit=unit) as first:
         settings = find_writer_settings(first, codec=codec, files=len(paths))
     batches = read_ahead(_read_batches(io, paths, unit=unit))
-    return _write_groups(io, output, _cut_row_groups(batches), settings=settings)
+    _write_groups(io, output, _cut_row_groups(batches), settings=settings)
+    return not settings.sorting
 
 
 def _read_batches(io: FileIO, paths: Sequence[str], *, unit: str) -> Iterator[pa.RecordBatch]:
@@ -66,16 +67,13 @@ def _cut_row_groups(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
         yield pa.Table.from_batches(waiting)
 
 
-def _write_groups(io: FileIO, output: str, groups: Iterator[pa.Table], *, settings: WriterSettings) -> int:
-    rows = 0
+def _write_groups(io: FileIO, output: str, groups: Iterator[pa.Table], *, settings: WriterSettings) -> None:
     with io.open_output(output) as sink, settings.open_writer(sink) as writer:
         for group in groups:
-            rows += group.num_rows
             writer.write_table(_sorted_group(group, settings), row_group_size=group.num_rows)
             del group  # or two would be in memory while the next one is gathered
         if settings.key_values:
             writer.add_key_value_metadata(settings.key_values)
-    return rows
 
 
 def _sorted_group(group: pa.Table, settings: WriterSettings) -> pa.Table:

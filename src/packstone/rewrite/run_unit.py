@@ -54,13 +54,13 @@ def run_unit(io: FileIO, spec: UnitSpec, *, staging: str, attempt: str) -> UnitR
 def _write_and_verify(io: FileIO, spec: UnitSpec, *, staged: str, attempt: str) -> UnitResult:
     paths = [f"{spec.directory}/{file.name}" for file in spec.inputs]
     began = time.perf_counter()
-    _write(io, spec, paths, staged=staged)
+    ordered = _write(io, spec, paths, staged=staged)
     io.set_permissions(staged, spec.permissions)
     io.sync_file(staged)
     written = time.perf_counter()
-    before = _read(io, spec, paths)
+    before = _read(io, spec, paths, ordered=ordered)
     read_before = time.perf_counter()
-    after = _read_back(io, spec, staged)
+    after = _read_back(io, spec, staged, ordered=ordered)
     read_after = time.perf_counter()
     _check_equal(io, spec, paths, staged=staged, before=before, after=after)
     found = io.stat(staged)
@@ -75,23 +75,26 @@ def _write_and_verify(io: FileIO, spec: UnitSpec, *, staged: str, attempt: str) 
         mtime_ns=found.mtime_ns,
         rows=after.rows,
         fingerprint=str(after),
+        ordered=ordered,
         write_seconds=written - began,
         read_seconds_before=read_before - written,
         read_seconds_after=read_after - read_before,
     )
 
 
-def _write(io: FileIO, spec: UnitSpec, paths: list[str], *, staged: str) -> None:
+def _write(io: FileIO, spec: UnitSpec, paths: list[str], *, staged: str) -> bool:
+    """Write the output; say whether its rows are to be proved in their order, or as a multiset."""
     match spec.how:
         case How.REWRITE:
-            parquet_rewrite.rewrite_parquet(io, paths, staged, codec=spec.codec)
+            return parquet_rewrite.rewrite_parquet(io, paths, staged, codec=spec.codec)
         case How.CONCATENATE:
             text_concatenate.concatenate_text(io, paths, staged, header_lines=spec.header_lines)
+            return False
         case How.STITCH | How.UPGRADE:
             raise UnfaithfulError(f"{spec.how} is no way to merge {spec.file_format} files")
 
 
-def _read(io: FileIO, spec: UnitSpec, paths: list[str]) -> Fingerprint:
+def _read(io: FileIO, spec: UnitSpec, paths: list[str], *, ordered: bool) -> Fingerprint:
     match (spec.how, spec.verify):
         case (How.CONCATENATE, Verify.COUNT):
             rows = verify.count_text(io, paths, header_lines=spec.header_lines)
@@ -100,14 +103,14 @@ def _read(io: FileIO, spec: UnitSpec, paths: list[str]) -> Fingerprint:
         case (_, Verify.COUNT):
             rows = verify.count_parquet(io, paths)
         case _:
-            return verify.fingerprint_parquet(io, paths)
+            return verify.fingerprint_parquet(io, paths, ordered=ordered)
     return Fingerprint(rows=rows, lo=0, hi=0)
 
 
-def _read_back(io: FileIO, spec: UnitSpec, staged: str) -> Fingerprint:
+def _read_back(io: FileIO, spec: UnitSpec, staged: str, *, ordered: bool) -> Fingerprint:
     """Read the output; that it cannot be read is no input's fault, and merging again would not mend it."""
     try:
-        return _read(io, spec, [staged])
+        return _read(io, spec, [staged], ordered=ordered)
     except UnreadableFileError as error:
         raise VerificationError(f"The output cannot be read back: {error.message}", file=staged) from error
 

@@ -13,6 +13,7 @@ import pyarrow as pa
 from packstone.errors import UnreadableFileError, VerificationError
 from packstone.rewrite.fingerprint import Fingerprint, fingerprint_batch, fingerprint_lines
 from packstone.rewrite.int96 import int96_columns, read_in_unit
+from packstone.rewrite.ordered_digest import digest_batches
 from packstone.rewrite.parquet_batches import batch_rows_for, decoded_row_bytes, read_batches
 from packstone.rewrite.parquet_footer import open_parquet, schema_tree, writer_semantics
 from packstone.rewrite.read_ahead import read_ahead
@@ -26,8 +27,10 @@ if TYPE_CHECKING:
     from packstone.storage.fileio import FileIO
 
 
-def fingerprint_parquet(io: FileIO, paths: Sequence[str]) -> Fingerprint:
-    """Fingerprint all rows of Parquet files."""
+def fingerprint_parquet(io: FileIO, paths: Sequence[str], *, ordered: bool) -> Fingerprint:
+    """Fingerprint all rows of Parquet files: in their order where that was kept, which is quicker and proves more."""
+    if ordered:
+        return digest_batches(read_ahead(_all_rows(io, paths)))
     total = Fingerprint.zero()
     for batch in read_ahead(_all_rows(io, paths)):
         total += fingerprint_batch(batch)

@@ -90,6 +90,7 @@ def _output(spec: UnitSpec, result: UnitResult) -> OutputFile:
         how=spec.how,
         header_lines=spec.header_lines,
         inputs=tuple(file.name for file in spec.inputs),
+        ordered=result.ordered,
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from packstone.errors import ConflictError, InvalidInputError
@@ -233,10 +234,11 @@ def _claims_to_prove(journal: Journal, run: str) -> Iterator[tuple[SwapIntent, O
             how, header = How(output.how), output.header_lines
             if journal.io.stat(intent.published(output)) is None:
                 continue
-            files = [FilesToProve(number=0, how=how, header_lines=header, paths=(intent.published(output),))]
+            prove = partial(FilesToProve, how=how, header_lines=header, ordered=output.ordered)
+            files = [prove(number=0, paths=(intent.published(output),))]
             kept = tuple(intent.kept(by_name[name]) for name in output.inputs)
             if all(journal.io.stat(path) is not None for path in kept):
-                files.append(FilesToProve(number=1, how=how, header_lines=header, paths=kept))
+                files.append(prove(number=1, paths=kept))
             yield intent, output, files
 
 

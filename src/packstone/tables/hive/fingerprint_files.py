@@ -21,6 +21,7 @@ class FilesToProve:
     how: How
     header_lines: int
     paths: tuple[str, ...]
+    ordered: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,7 +39,7 @@ def fingerprint_files(io: FileIO, files: FilesToProve) -> Proof:
         if files.how is How.CONCATENATE:
             found = fingerprint_text(io, files.paths, header_lines=files.header_lines)
         else:
-            found = fingerprint_parquet(io, files.paths)
+            found = fingerprint_parquet(io, files.paths, ordered=files.ordered)
     except (PackstoneError, OSError) as error:
         return Proof(number=files.number, fingerprint="", error=str(error))
     return Proof(number=files.number, fingerprint=str(found))

@@ -50,6 +50,7 @@ class OutputFile:
     how: str
     header_lines: int
     inputs: tuple[str, ...]
+    ordered: bool = False  # whether the fingerprint is of the rows in their order
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,0 +1,136 @@
+"""The ordered digest: equal exactly when the rows are, in their order, however they were cut."""
+
+from __future__ import annotations
+
+import decimal
+import itertools
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from packstone.rewrite.ordered_digest import digest_batches
+
+TYPES = {
+    "int64": (pa.int64(), st.integers(-(2**63), 2**63 - 1)),
+    "uint8": (pa.uint8(), st.integers(0, 255)),
+    "bool": (pa.bool_(), st.booleans()),
+    "double": (pa.float64(), st.floats(allow_nan=False)),
+    "string": (pa.string(), st.text(max_size=12)),
+    "large binary": (pa.large_binary(), st.binary(max_size=12)),
+    "fixed": (pa.binary(3), st.binary(min_size=3, max_size=3)),
+    "decimal": (pa.decimal128(20, 2), st.decimals(-(10**9), 10**9, places=2)),
+    "date": (pa.date32(), st.dates()),
+    "timestamp": (pa.timestamp("us"), st.datetimes()),
+    "list": (pa.list_(pa.int32()), st.lists(st.none() | st.integers(-5, 5), max_size=4)),
+    "deep list": (
+        pa.list_(pa.list_(pa.string())),
+        st.lists(st.none() | st.lists(st.text(max_size=2), max_size=3), max_size=3),
+    ),
+    "map": (
+        pa.map_(pa.string(), pa.int32()),
+        st.lists(st.tuples(st.text(max_size=2), st.none() | st.integers(0, 9)), max_size=3),
+    ),
+    "struct": (
+        pa.struct([("a", pa.int16()), ("b", pa.list_(pa.string()))]),
+        st.fixed_dictionaries(
+            {"a": st.none() | st.integers(0, 9), "b": st.none() | st.lists(st.text(max_size=2), max_size=2)}
+        ),
+    ),
+    "fixed list": (pa.list_(pa.int8(), 2), st.lists(st.integers(0, 9), min_size=2, max_size=2)),
+    "null": (pa.null(), st.none()),
+}
+
+
+def table_of(kind: str, values: list) -> pa.Table:
+    """One column of the kind beside one of numbers."""
+    return pa.table({"v": pa.array(values, TYPES[kind][0]), "n": pa.array(range(len(values)), pa.int32())})
+
+
+def cut(table: pa.Table, places: list[int]) -> list[pa.RecordBatch]:
+    """The same rows in batches that begin at these places, as slices of one array."""
+    bounds = sorted({0, table.num_rows, *(place % (table.num_rows + 1) for place in places)})
+    whole = table.combine_chunks().to_batches()[0] if table.num_rows else None
+    return [whole.slice(a, b - a) for a, b in itertools.pairwise(bounds)] if whole is not None else []
+
+
+@pytest.mark.parametrize("kind", TYPES)
+@settings(max_examples=40, deadline=None)
+@given(data=st.data())
+def test_independent_of_batches(kind, data):
+    """However the rows are cut and sliced, the digest is the same."""
+    values = data.draw(st.lists(st.none() | TYPES[kind][1], max_size=20))
+    places = data.draw(st.lists(st.integers(0, 20), max_size=4))
+    table = table_of(kind, values)
+    assert digest_batches(cut(table, places)) == digest_batches(cut(table, []))
+
+
+@pytest.mark.parametrize("kind", [kind for kind in TYPES if kind != "null"])
+@settings(max_examples=60, deadline=None)
+@given(data=st.data())
+def test_equal_digests_mean_equal_rows(kind, data):
+    """Two columns of values have one digest exactly when they hold the same values in the same order."""
+    left = data.draw(st.lists(st.none() | TYPES[kind][1], max_size=6))
+    right = data.draw(st.lists(st.none() | TYPES[kind][1], max_size=6) | st.permutations(left) | st.just(left))
+    a, b = pa.array(left, TYPES[kind][0]), pa.array(right, TYPES[kind][0])
+    same = a.equals(b) and (kind != "double" or np.array_equal(*(np.signbit(x.drop_null().to_numpy()) for x in (a, b))))
+    digests = [digest_batches(pa.table({"v": x}).to_batches()) for x in (a, b)]
+    assert (digests[0] == digests[1]) == same
+
+
+def test_bytes_behind_nulls_do_not_count():
+    """Two arrays that differ only behind their nulls have one digest."""
+    valid = pa.py_buffer(b"\x05")
+    one, other = (
+        pa.Array.from_buffers(pa.int64(), 3, [valid, pa.py_buffer(np.array([1, x, 3], dtype="<i8"))]) for x in (2, 9)
+    )
+    assert digest_batches([pa.record_batch({"v": one})]) == digest_batches([pa.record_batch({"v": other})])
+
+
+def test_null_struct_is_no_struct_of_nulls():
+    """A row that is null and a row whose fields are null differ, whatever lies in the children."""
+    kind = pa.struct([("a", pa.int32())])
+    one, other = pa.array([None, {"a": 1}], kind), pa.array([{"a": None}, {"a": 1}], kind)
+    assert digest_batches([pa.record_batch({"v": one})]) != digest_batches([pa.record_batch({"v": other})])
+
+
+@pytest.mark.parametrize(
+    "encoded",
+    [
+        pa.array(["a", "b", None, "a"]).dictionary_encode(),
+        pa.array(["a", "b", None, "a"], pa.large_string()),
+        pa.array(["a", "b", None, "a"], pa.string_view()),
+    ],
+)
+def test_encoding_does_not_count(encoded):
+    """Dictionaries and views have the digest of what they stand for."""
+    plain = pa.array(["a", "b", None, "a"])
+    assert digest_batches([pa.record_batch({"v": encoded})]) == digest_batches([pa.record_batch({"v": plain})])
+
+
+def test_signed_zeros_and_lengths_count():
+    """-0.0 is not 0.0, and where a string ends counts."""
+    for left, right in (([0.0], [-0.0]), (["ab", "c"], ["a", "bc"]), ([[1], []], [[], [1]]), ([1, 1], [1])):
+        a, b = (digest_batches([pa.record_batch({"v": pa.array(x)})]) for x in (left, right))
+        assert a != b
+
+
+def test_no_rows_agree_with_no_batches():
+    """A file with an empty batch and one without any batch hold the same rows: none."""
+    empty = pa.record_batch({"v": pa.array([], pa.int32())})
+    assert digest_batches([]) == digest_batches([empty])
+
+
+def test_golden_values():
+    """The digest is stored on disk, so it must never change."""
+    batch = pa.record_batch(
+        {
+            "i": pa.array([1, None, 3], pa.int64()),
+            "s": pa.array(["a", "", None]),
+            "d": pa.array([decimal.Decimal("1.50"), None, decimal.Decimal("-2.25")], pa.decimal128(9, 2)),
+            "l": pa.array([[1], None, []], pa.list_(pa.int32())),
+        }
+    )
+    assert str(digest_batches([batch])) == "3 rows 66783f78ef73fb6419609bab42c2fff7"
