@@ -12,6 +12,7 @@ from packstone.strategy.small_files import count_outputs, is_small
 from packstone.tables.hive.file_facts import FileFormat, Verdict, read_file_facts
 from packstone.tables.hive.listing import list_partitions
 from packstone.tables.hive.plan_partition import small_files_options
+from packstone.tables.hive.recover import unfinished_swaps
 
 if TYPE_CHECKING:
     from packstone.model.merge_options import MergeOptions
@@ -109,6 +110,9 @@ def observe_health(journal: Journal, partition: str, options: MergeOptions) -> H
     for listing in list_partitions(journal.io, journal.layout.root, partition, now_seconds=time.time()):
         _add_partition(health, listing, options)
         _add_hazards(journal.io, health, listing, options=options)
+    for intent in unfinished_swaps(journal):
+        evidence = f"run {intent.run} is in the middle of its swap, or was killed there; run `packstone recover`"
+        _warn(health, "unfinished-swap", where=intent.partition or ".", evidence=evidence)
     health.worst = heapq.nsmallest(WORST_PARTITIONS, health.worst, key=lambda p: (p.score, -p.files))
     return health
 

@@ -28,8 +28,9 @@ from packstone.storage.fileio import Kind
 from packstone.storage.local import LocalFileIO
 from packstone.strategy.small_files import REASON
 from packstone.tables.hive.journal import Journal
-from packstone.tables.hive.layout import find_layout
+from packstone.tables.hive.layout import check_not_nested, find_layout
 from packstone.tables.hive.recover import recover_table
+from packstone.tables.hive.restore import is_undone
 from packstone.tables.probe import check_mergeable
 
 if TYPE_CHECKING:
@@ -70,6 +71,7 @@ class HiveTable:
         _check_folder(self._io, path)
         check_mergeable(self._io, path)
         self.layout, self.partition = find_layout(self._io, path)
+        check_not_nested(self._io, self.layout)
         self.journal = Journal(io=self._io, layout=self.layout)
         self._recorder = Recorder(url=history)
 
@@ -138,6 +140,8 @@ class HiveTable:
         engine = LazyEngine(self._engine)
         try:
             with RunSession(self.journal, command=command, take_over=take_over) as session:
+                # Asked again now that our own records can be seen: of two that begin at once, one sees the other.
+                check_not_nested(self._io, self.layout)
                 check_backup_root(session, options.backup_root)
                 with finish_first():
                     recovered = recover_table(
@@ -165,9 +169,9 @@ class HiveTable:
         return maintenance.recover(self.journal, take_over=take_over)
 
     def restore(self, run: str, *, take_over: bool = False) -> RestoreReport:
-        """Undo exactly one run."""
-        report = maintenance.restore(self.journal, run, take_over=take_over)
-        if report.partitions:
+        """Undo exactly one run; of a partition, only what the run did there."""
+        report = maintenance.restore(self.journal, run, partition=self.partition, take_over=take_over)
+        if report.partitions and is_undone(self.journal, run):
             self._recorder.mark_restored(run)
         return report
 
@@ -250,7 +254,8 @@ def _planned(path: str, planner: Planner, partition: str, *, verified: str, bega
         seconds=time.perf_counter() - began,
         units=tuple(units),
         skipped=tuple(skipped),
-        message=_message(count, planner),
+        message=_message(count, planner, tuple(skipped)),
+        warnings=_warnings(planner),
     )
 
 
@@ -297,6 +302,7 @@ def _done(
         skipped=skipped,
         recovered=tuple(str(one) for one in recovered),
         message=_message(len(units), planner, skipped),
+        warnings=_warnings(planner),
     )
 
 
@@ -328,11 +334,26 @@ def _cost(read_bytes: int, write_bytes: int, *, files_in: int, files_out: int) -
     )
 
 
+def _warnings(planner: Planner) -> tuple[str, ...]:
+    """What a careful engineer wants to know before she runs this again."""
+    layout = planner.journal.layout
+    if not layout.state.startswith(f"{layout.root}/"):
+        return tuple(planner.warnings)
+    inside = (
+        f"Packstone's records lie inside the table ({layout.state}), because nothing can be written beside it; Spark "
+        "and Hive pass over them, DuckDB's and Polars' readers of whole folders may not."
+    )
+    return (inside, *planner.warnings)
+
+
 def _message(count: int, planner: Planner, skipped: tuple[Skipped, ...] = ()) -> str:
     if count:
         return ""
     if planner.totals.files == 0:
         return "There are no data files here."
-    if any(skip.kind is SkipKind.UNREADABLE for skip in skipped):
+    kinds = {skip.kind for skip in skipped}
+    if SkipKind.UNREADABLE in kinds:
         return "Files that cannot be read stand in the way, and nothing else needs merging."
+    if kinds - {SkipKind.NOT_NEEDED}:
+        return "Nothing is merged; what was left alone, and why, is listed."
     return "No partition needs merging."

@@ -15,7 +15,7 @@ from packstone.service.run_session import RunSession
 from packstone.tables.hive.clean import clean_swap, plan_clean
 from packstone.tables.hive.fingerprint_files import FilesToProve
 from packstone.tables.hive.recover import recover_table
-from packstone.tables.hive.restore import plan_restore, restore_swap
+from packstone.tables.hive.restore import plan_restore, restore_swap, who_merged
 from packstone.tables.hive.tasks import Task, TaskKind
 
 if TYPE_CHECKING:
@@ -135,16 +135,16 @@ def recover(journal: Journal, *, take_over: bool) -> RecoverReport:
     return RecoverReport(table=journal.layout.root, actions=actions, left=left)
 
 
-def restore(journal: Journal, run: str, *, take_over: bool) -> RestoreReport:
-    """Undo one run: all of its partitions, or none if one of them cannot be."""
+def restore(journal: Journal, run: str, *, partition: str, take_over: bool) -> RestoreReport:
+    """Undo one run, at or below a partition: all of it, or nothing if a part of it cannot be."""
     if run not in journal.list_runs():
         raise InvalidInputError(f"There is no run {run} of {journal.layout.root}; `packstone history` lists the runs.")
     with RunSession(journal, command="restore", take_over=take_over, restores=run) as session:
         with finish_first():
             recover_table(journal, me=session.me, now_seconds=session.store_now(), take_over=take_over)
-        for partition in sorted({intent.partition for intent in plan_restore(journal, run)}):
-            session.claim(partition)
-        swaps = plan_restore(journal, run)
+        for claimed in sorted({intent.partition for intent in plan_restore(journal, run, partition=partition)}):
+            session.claim(claimed)
+        swaps = plan_restore(journal, run, partition=partition)
         for intent in swaps:
             with finish_first():
                 session.check_owned(intent.partition)
@@ -169,6 +169,9 @@ def clean(journal: Journal, *, dry_run: bool) -> CleanReport:
             recover_table(journal, me=session.me, now_seconds=session.store_now())
         planned, busy = [], []
         for cleaning in plan_clean(journal, now_seconds=now):
+            if cleaning.missing:
+                planned.append(cleaning)
+                continue
             try:
                 session.claim(cleaning.intent.partition)
             except ConflictError as conflict:
@@ -182,7 +185,7 @@ def clean(journal: Journal, *, dry_run: bool) -> CleanReport:
 
 
 def _clean_report(journal: Journal, planned: list[Any], *, dry_run: bool, now: float) -> CleanReport:
-    runs = {cleaning.intent.run for cleaning in planned}
+    runs = {cleaning.intent.run for cleaning in planned if not cleaning.missing}
     kept = {
         intent.run
         for run in journal.list_runs()
@@ -195,7 +198,7 @@ def _clean_report(journal: Journal, planned: list[Any], *, dry_run: bool, now: f
         runs=tuple(sorted(runs)),
         files=sum(len(cleaning.paths) for cleaning in planned),
         bytes=sum(cleaning.size_bytes for cleaning in planned),
-        changed=tuple(path for cleaning in planned for path in cleaning.changed),
+        changed=tuple(path for cleaning in planned for path in (*cleaning.changed, *cleaning.missing)),
         kept_runs=len(kept),
     )
 
@@ -205,14 +208,14 @@ def verify(journal: Journal, run: str, *, engine: Engine) -> VerifyReport:
     if run not in journal.list_runs():
         raise InvalidInputError(f"There is no run {run} of {journal.layout.root}; `packstone history` lists the runs.")
     claims = list(_claims_to_prove(journal, run))
-    if not claims:
+    problems = [f"{path}: the merged file is gone, and no run of ours took it" for path in _lost(journal, run)]
+    if not claims and not problems:
         raise InvalidInputError(f"Run {run} has no merged files left to prove: it was restored, or merged again.")
     with RunSession(journal, command="verify") as session:
         staging = session.layout.staging(session.run)
         journal.io.make_dirs(staging)
         tasks = [Task(kind=TaskKind.PROOFS, number=n, proofs=tuple(c[2])) for n, c in enumerate(claims)]
         results = engine.run(tasks, staging=staging, what=f"verify {run}", on_progress=lambda _units, _bytes: None)
-        problems: list[str] = []
         for (intent, output, _), result in zip(claims, results, strict=True):
             problems.extend(_problems(intent, output, [(p.fingerprint, p.error) for p in result.proofs]))
     return VerifyReport(
@@ -242,7 +245,20 @@ def _claims_to_prove(journal: Journal, run: str) -> Iterator[tuple[SwapIntent, O
             yield intent, output, files
 
 
+def _lost(journal: Journal, run: str) -> Iterator[str]:
+    """Name the outputs of a run that should be there and are not."""
+    for intent in journal.read_intents(run):
+        if journal.has_mark(intent, "done") and not journal.has_mark(intent, "restored"):
+            for output in intent.outputs:
+                gone = journal.io.stat(intent.published(output)) is None
+                if gone and who_merged(journal, intent, output) is None:
+                    yield intent.published(output)
+
+
 def _problems(intent: SwapIntent, output: OutputFile, found: list[tuple[str, str]]) -> Iterator[str]:
+    readable = [fingerprint for fingerprint, error in found if not error]
+    if output.verified == Verify.COUNT and len(set(readable)) > 1:
+        yield f"{intent.published(output)}: the merged file holds {readable[0]}, its originals {readable[1]}"
     for which, (fingerprint, error) in zip(("the merged file", "its originals"), found, strict=False):
         if error:
             yield f"{intent.published(output)}: {which} cannot be read: {error}"

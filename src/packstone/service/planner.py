@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 INLINE_FACTS = 1_000
 _BATCH_FILES = 20_000  # files whose entries and facts are held at once
 _FACTS_A_TASK = 500
+_MAX_WARNINGS = 20
 
 
 @dataclass(slots=True)
@@ -72,6 +73,7 @@ class Planner:
     totals: Totals = field(default_factory=Totals)
     _predicates: dict[tuple[str, ...], PartitionPredicate | None] = field(default_factory=dict)
     _unknown_column: InvalidInputError | None = None
+    warnings: list[str] = field(default_factory=list)
     _facts_jobs: int = 0
 
     def plan(self, partition: str) -> Iterator[PartitionPlan]:
@@ -113,7 +115,13 @@ class Planner:
                 continue
             known = known_outputs(self.journal, one.listing)
             plan = plan_partition(one.listing, one.selected, found, options=self.options, known_outputs=known)
+            self._warn(plan)
             yield PartitionPlan(listing=plan.listing, units=plan.units, skipped=(*one.skipped, *plan.skipped))
+
+    def _warn(self, plan: PartitionPlan) -> None:
+        for unit in plan.units:
+            if unit.warning and len(self.warnings) < _MAX_WARNINGS:
+                self.warnings.append(f"{plan.listing.partition or plan.listing.directory}: {unit.warning}")
 
     def _read_facts(self, batch: list[_Observed]) -> dict[str, dict[str, FileFacts]]:
         codec = self.options.codec

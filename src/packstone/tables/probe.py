@@ -47,6 +47,8 @@ _CARBON_METADATA = re.compile(r"^(tablestatus(_\d+)?|schema)$")  # a table witho
 
 def check_mergeable(io: FileIO, path: str) -> None:
     """Raise RefusedError if the path lies in, or is, a table whose files must not be merged raw."""
+    if ".packstone" in path.split("/"):
+        raise RefusedError(f"{path} lies among packstone's own records and backups; give the table itself.", path=path)
     for at in _with_ancestors(path):
         why = _why_not(io, at)
         if why is not None:

@@ -28,6 +28,8 @@ def command(target: str, **typed: Any) -> int:  # noqa: ANN401 - click's paramet
     merge_options, filters = read_merge_options(typed), read_filters(typed)
     table = HiveTable(parse_location(target).path, engine=read_engine(typed))
     outcome = table.plan(merge_options, filters=filters, strategy=typed["strategy"]).outcome
+    for warning in outcome.warnings:
+        click.echo(f"packstone: {warning}", err=True)
     show(
         outcome.to_json(),
         output_format=typed["output_format"],

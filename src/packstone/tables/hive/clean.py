@@ -6,11 +6,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from packstone.tables.hive.journal import Journal, Mark, SwapIntent, remove_empty_backup
+from packstone.tables.hive.restore import is_as_recorded, who_merged
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-    from packstone.storage.fileio import FileIO
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,6 +20,7 @@ class Cleaning:
     paths: tuple[str, ...]
     size_bytes: int
     changed: tuple[str, ...]
+    missing: tuple[str, ...] = ()  # merged files that are not what was published: the originals may be all there is
 
 
 def plan_clean(journal: Journal, *, now_seconds: float, run: str | None = None) -> Iterator[Cleaning]:
@@ -34,7 +34,7 @@ def plan_clean(journal: Journal, *, now_seconds: float, run: str | None = None) 
             # A restore that began must be finished from these very files.
             if journal.has_mark(intent, "restoring", "restored", "cleaned"):
                 continue
-            yield _look(journal.io, intent)
+            yield _look(journal, intent)
 
 
 def clean_swap(journal: Journal, cleaning: Cleaning, *, now_seconds: float) -> None:
@@ -43,8 +43,8 @@ def clean_swap(journal: Journal, cleaning: Cleaning, *, now_seconds: float) -> N
     The mark comes first: from then on ``restore`` refuses, so nobody starts to undo a run that is half gone.
     """
     intent = cleaning.intent
-    if journal.has_mark(intent, "restoring", "restored"):
-        return  # somebody was quicker, between the plan and our claim
+    if cleaning.missing or journal.has_mark(intent, "restoring", "restored"):
+        return  # nothing is deleted on doubt; or somebody was quicker, between the plan and our claim
     journal.write_mark(intent, "cleaning", Mark(at=now_seconds))
     for path in cleaning.paths:
         journal.io.remove(path)
@@ -52,7 +52,20 @@ def clean_swap(journal: Journal, cleaning: Cleaning, *, now_seconds: float) -> N
     journal.write_mark(intent, "cleaned", Mark(at=now_seconds))
 
 
-def _look(io: FileIO, intent: SwapIntent) -> Cleaning:
+def _missing(journal: Journal, intent: SwapIntent) -> tuple[str, ...]:
+    """Name the outputs that are neither as they were published nor merged again by us."""
+    return tuple(
+        intent.published(output)
+        for output in intent.outputs
+        if not is_as_recorded(journal.io, intent, output) and who_merged(journal, intent, output) is None
+    )
+
+
+def _look(journal: Journal, intent: SwapIntent) -> Cleaning:
+    io = journal.io
+    missing = _missing(journal, intent)
+    if missing and not journal.has_mark(intent, "cleaning"):
+        return Cleaning(intent=intent, paths=(), size_bytes=0, changed=(), missing=missing)
     paths: list[str] = []
     changed: list[str] = []
     size_bytes = 0

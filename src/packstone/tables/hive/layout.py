@@ -22,6 +22,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
+from packstone.errors import RefusedError
+
 if TYPE_CHECKING:
     from packstone.storage.fileio import FileIO
 
@@ -83,6 +85,35 @@ def split_target(path: str) -> tuple[str, str]:
     while cut > 1 and _PARTITION_FOLDER.match(parts[cut - 1]):
         cut -= 1
     return "/".join(parts[:cut]) or "/", "/".join(parts[cut:])
+
+
+def check_not_nested(io: FileIO, layout: TableLayout) -> None:
+    """Refuse a folder that lies in what Packstone already keeps records of as one table.
+
+    Owners and journals belong to a table. If ``lake`` and ``lake/orders`` were two, a run on one would not see the
+    half-done swap of the other, and merge its files: rows would double.
+    """
+    at = layout.root
+    while at not in ("/", ""):
+        parent, name = posixpath.split(at)
+        places = (f"{parent.rstrip('/')}/{STATE_FOLDER}/{name}", f"{at}/{STATE_FOLDER}/{name}")
+        if at != layout.root and any(io.stat(f"{place}/runs") is not None for place in places):
+            raise RefusedError(
+                f"{layout.root} lies in {at}, which packstone keeps records of as one table; give {at} itself, or "
+                f"remove {places[0]} if it is no table any more.",
+                table=at,
+            )
+        at = parent
+
+
+def own_tables_below(io: FileIO, directory: str) -> frozenset[str]:
+    """Name the folders of a directory that are tables of their own: Packstone keeps records of them beside them."""
+    try:
+        names = [entry.name for entry in io.list_dir(f"{directory}/{STATE_FOLDER}")]
+    except OSError:
+        return frozenset()
+    states = (name for name in names if name != posixpath.basename(directory))
+    return frozenset(name for name in states if io.stat(f"{directory}/{STATE_FOLDER}/{name}/runs") is not None)
 
 
 def partition_id(partition: str) -> str:

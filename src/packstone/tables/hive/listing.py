@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from packstone.errors import InvalidInputError
 from packstone.model.files import FileEntry
 from packstone.storage.fileio import Kind
-from packstone.tables.hive.layout import STATE_FOLDER
+from packstone.tables.hive.layout import KEPT_SUFFIX, STATE_FOLDER, own_tables_below
 from packstone.tables.probe import why_not_below
 
 if TYPE_CHECKING:
@@ -90,8 +90,13 @@ def _walk(
         yield listing
     if listing.refused:
         return
+    own_tables = own_tables_below(io, directory) if folders else frozenset()
     for name in folders:
         below = f"{partition}/{name}" if partition else name
+        if name in own_tables:
+            why = "it is a table of its own, packstone keeps its records beside it; give it as a target by itself"
+            yield _refused(below, f"{directory}/{name}", why)
+            continue
         yield from _walk(io, f"{directory}/{name}", below, writing=listing.writing, now_seconds=now_seconds)
 
 
@@ -102,7 +107,7 @@ def _list_folder(
     others: list[Entry] = []
     try:
         for entry in io.list_dir(directory):
-            if entry.kind is Kind.FILE and not is_hidden(entry.name) and not _WRITER_FILE.search(entry.name):
+            if entry.kind is Kind.FILE and _is_data(entry.name):
                 files.append(_file(entry))
             else:
                 others.append(entry)
@@ -124,6 +129,11 @@ def _list_folder(
         refused=None,
     )
     return listing, sorted(folders)
+
+
+def _is_data(name: str) -> bool:
+    """Whether a file of this name is data: not hidden, finished, and no original that a run of ours keeps."""
+    return not (is_hidden(name) or _WRITER_FILE.search(name) or name.endswith(KEPT_SUFFIX))
 
 
 def _ignored_name(entry: Entry) -> str:

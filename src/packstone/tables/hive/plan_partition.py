@@ -37,6 +37,7 @@ class PlannedUnit:
     file_format: str
     group: str
     why: str
+    warning: str = ""
 
     @property
     def input_bytes(self) -> int:
@@ -78,7 +79,7 @@ def select_files(
             skipped.append(Skipped(what=what, why=why, kind=SkipKind.LEFT_ALONE))
         elif any(fnmatchcase(file.name, glob) for glob in options.exclude):
             skipped.append(Skipped(what=what, why="excluded by --exclude", kind=SkipKind.FILTERED))
-        elif now_seconds - file.mtime_ns / 1e9 < options.min_age_seconds:
+        elif 0 < options.min_age_seconds > now_seconds - file.mtime_ns / 1e9:
             skipped.append(Skipped(what=what, why="younger than --min-age", kind=SkipKind.FILTERED))
         else:
             chosen.append(file)
@@ -118,14 +119,17 @@ def plan_partition(
     units: list[PlannedUnit] = []
     for answer in pick_small_files(candidates, small_files_options(options)):
         if isinstance(answer, Pick):
-            units.append(_unit(tuple(usable[at] for at in answer.inputs), facts, answer))
+            inputs = tuple(usable[at] for at in answer.inputs)
+            units.append(_unit(inputs, facts, answer, header_lines=options.header_lines))
         else:
             what = listing.partition or listing.directory
             skipped.append(Skipped(what=what, why=answer.why, kind=SkipKind.NOT_NEEDED))
     return PartitionPlan(listing=listing, units=tuple(units), skipped=tuple(skipped))
 
 
-def _unit(inputs: tuple[FileEntry, ...], facts: Mapping[str, FileFacts], pick: Pick[ExactSize]) -> PlannedUnit:
+def _unit(
+    inputs: tuple[FileEntry, ...], facts: Mapping[str, FileFacts], pick: Pick[ExactSize], *, header_lines: int
+) -> PlannedUnit:
     first = facts[inputs[0].name]
     return PlannedUnit(
         inputs=inputs,
@@ -133,7 +137,16 @@ def _unit(inputs: tuple[FileEntry, ...], facts: Mapping[str, FileFacts], pick: P
         file_format=first.file_format,
         group=first.group,
         why=pick.why,
+        warning="" if header_lines else _header_warning([facts[file.name].first_line for file in inputs]),
     )
+
+
+def _header_warning(first_lines: list[str]) -> str:
+    """A line with which every text file begins may be a header: once merged, readers that skip one see the others."""
+    if not first_lines[0].strip() or len(set(first_lines)) > 1:
+        return ""
+    line = first_lines[0][:60]
+    return f"All {len(first_lines)} files begin with the line {line!r}; if it is a header, give --header 1."
 
 
 def _not_mergeable(

@@ -79,6 +79,13 @@ def find_unfinished(journal: Journal, partition: str, *, besides: str) -> str | 
     return None
 
 
+def unfinished_swaps(journal: Journal) -> Iterator[SwapIntent]:
+    """Name the swaps that stopped half-way: part of their rows is in the backup until somebody recovers."""
+    for run in journal.list_runs():
+        if journal.io.stat(f"{journal.layout.run(run)}/{_ENDED}") is None:
+            yield from _pending(journal, run)
+
+
 def _pending(journal: Journal, run: str) -> Iterator[SwapIntent]:
     """Yield what a run left half-way: its own swaps, and those of the run that it was about to restore."""
     info = journal.read_run_info(run)

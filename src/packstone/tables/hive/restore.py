@@ -15,12 +15,13 @@ if TYPE_CHECKING:
 _SECOND_CHARS = len("20190101T000000")  # what follows in a run's id is random: runs of one second are in no order
 
 
-def plan_restore(journal: Journal, run: str) -> tuple[SwapIntent, ...]:
-    """Name the swaps to undo, newest first; RefusedError before anything is touched if one cannot be."""
+def plan_restore(journal: Journal, run: str, *, partition: str = "") -> tuple[SwapIntent, ...]:
+    """Name the swaps to undo, at or below a partition, newest first; RefusedError if one of them cannot be."""
     if run not in journal.list_runs():
         raise InvalidInputError(f"There is no run {run} of {journal.layout.root}; `packstone history` lists the runs.")
     swaps = [i for i in journal.read_intents(run) if journal.has_mark(i, "done")]
     swaps = [i for i in swaps if not journal.has_mark(i, "restored")]
+    swaps = [i for i in swaps if not partition or f"{i.partition}/".startswith(f"{partition}/")]
     swaps.sort(key=lambda intent: (intent.partition, -intent.number))
     undone_outputs: set[str] = set()
     brought_back: set[str] = set()
@@ -29,6 +30,11 @@ def plan_restore(journal: Journal, run: str) -> tuple[SwapIntent, ...]:
         undone_outputs |= {intent.published(output) for output in intent.outputs}
         brought_back |= {intent.place(file) for file in intent.inputs}
     return tuple(swaps)
+
+
+def is_undone(journal: Journal, run: str) -> bool:
+    """Whether nothing of a run is left to undo."""
+    return all(journal.has_mark(i, "restored") for i in journal.read_intents(run) if journal.has_mark(i, "done"))
 
 
 def restore_swap(journal: Journal, intent: SwapIntent, *, by: str, now_seconds: float) -> None:
@@ -41,7 +47,7 @@ def restore_swap(journal: Journal, intent: SwapIntent, *, by: str, now_seconds: 
     trash = f"{journal.layout.staging(by)}/{intent.run}-{intent.key}"
     io.make_dirs(trash)
     for output in intent.outputs:
-        if _is_ours(io, intent, output):
+        if is_as_recorded(io, intent, output):
             io.move(intent.published(output), f"{trash}/{output.name}")
     for file in intent.inputs:
         put_back(io, intent, file)
@@ -61,17 +67,27 @@ def _check_restorable(journal: Journal, intent: SwapIntent, *, undone: set[str],
     if journal.has_mark(intent, "restoring"):
         return  # somebody began and died; finishing is all that is left
     for output in intent.outputs:
-        if intent.published(output) in back:
-            continue  # a later round of this very run merged it again, and is undone first
-        if not _is_ours(io, intent, output):
-            later = _who_merged(journal, intent, output)
-            why = f"was merged again by run {later}; restore that one first" if later else "was changed or removed"
-            raise RefusedError(f"{intent.published(output)} {why}; nothing was changed.", later=later)
+        # A later round of this very run may have merged it again; that one is undone first.
+        if intent.published(output) not in back and not is_as_recorded(io, intent, output):
+            _check_not_in_use(journal, intent, output)
     for file in intent.inputs:
         if io.stat(intent.kept(file)) is None:
             raise RefusedError(f"The original {intent.kept(file)} is gone; nothing was changed.")
         if io.stat(intent.place(file)) is not None and intent.place(file) not in undone:
             raise RefusedError(f"{intent.place(file)} was written again since; nothing was changed.")
+
+
+def _check_not_in_use(journal: Journal, intent: SwapIntent, output: OutputFile) -> None:
+    if journal.io.stat(intent.directory) is None:
+        raise RefusedError(f"{intent.directory} was removed; make it again to get its originals back.")
+    later = who_merged(journal, intent, output)
+    if later is not None:
+        why = f"was merged again by run {later}; restore that one first"
+        raise RefusedError(f"{intent.published(output)} {why}; nothing was changed.", later=later)
+    # One that is simply gone cannot double anything: the originals are all there is of its rows.
+    if journal.io.stat(intent.published(output)) is not None:
+        why = "is not the file that was merged; move it away and restore again"
+        raise RefusedError(f"{intent.published(output)} {why}; nothing was changed.")
 
 
 def _put_summaries_back(io: FileIO, intent: SwapIntent) -> None:
@@ -81,12 +97,14 @@ def _put_summaries_back(io: FileIO, intent: SwapIntent) -> None:
             io.move(intent.kept_summary(number), path)
 
 
-def _is_ours(io: FileIO, intent: SwapIntent, output: OutputFile) -> bool:
+def is_as_recorded(io: FileIO, intent: SwapIntent, output: OutputFile) -> bool:
+    """Whether a merged file is where and what it was when it was published."""
     found = io.stat(intent.published(output))
     return found is not None and (found.size_bytes, found.mtime_ns) == (output.size_bytes, output.mtime_ns)
 
 
-def _who_merged(journal: Journal, intent: SwapIntent, output: OutputFile) -> str | None:
+def who_merged(journal: Journal, intent: SwapIntent, output: OutputFile) -> str | None:
+    """Name the later run (or the later round of this one) that merged an output again; None if none did."""
     for run in reversed(journal.list_runs()):
         if run[:_SECOND_CHARS] < intent.run[:_SECOND_CHARS]:
             return None
