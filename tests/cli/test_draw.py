@@ -1,6 +1,7 @@
 """What is drawn on a terminal says what is so, whatever the names and the width."""
 
 import io
+import shlex
 
 import pytest
 from rich.console import Console
@@ -56,6 +57,13 @@ def test_brackets_in_names_are_no_markup(status):
     assert ODD in text
     assert "/data/[x]/orders" in text
     assert ("[red]2 of 2[/]" in text) == (status is Status.PLANNED)
+
+
+@pytest.mark.parametrize("table", ["/data/my orders", "/data/it's $HOME", "/data/plain"])
+def test_the_undo_line_can_be_typed_as_it_stands(table):
+    """A shell reads the table's path as one word, whatever is in its name."""
+    (line,) = [line for line in drawn(draw_outcome, outcome(table=table)).splitlines() if line.startswith("undo")]
+    assert shlex.split(line) == ["undo", "packstone", "restore", "20240510T020000-1a2b3c", table]
 
 
 def test_a_reason_does_not_repeat_the_path_of_what_it_is_about():

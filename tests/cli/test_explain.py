@@ -110,6 +110,15 @@ def test_zero_items_are_legal(packstone, strategy):
     assert "empty" in packstone("explain", strategy).out
 
 
+@pytest.mark.parametrize("line", ["custom", "custom --ids 1,2", "custom --ids 0 --as-coded"])
+def test_custom_without_segments_is_legal(packstone, line):
+    """Whatever ids are named or not: exit code 0, nothing is picked, and the reason is that there are no segments."""
+    found = explain(packstone, line)
+    assert (found["picks"], found["after"]) == ([], [])
+    assert found["why_not"] == "custom: there are no segments"
+    assert "empty" in packstone("explain", *line.split()).out
+
+
 def test_options_stand_anywhere(packstone):
     """Before the strategy, between the items, behind them."""
     lines = [

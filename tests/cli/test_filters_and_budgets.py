@@ -120,6 +120,17 @@ class TestAge:
         assert done.skipped(fresh.name) == "younger than --min-age"
         assert fresh.exists()
 
+    def test_without_min_age_the_future_is_no_reason(self, packstone, lake):
+        """Files dated ahead of this machine's clock are merged; with ``--min-age`` they count as young."""
+        folder = lake.parquet("dt=1")
+        for path in folder.iterdir():
+            age(path, hours=-24 * 365)
+        done = packstone("plan", lake.table, "--min-age", "1s", "--format", "json")
+        assert merged(done) == []
+        assert done.skipped("part-00003.parquet") == "younger than --min-age"
+        done = packstone("compact", lake.table, "--format", "json")
+        assert (done.code, merged(done), done.json["files_after"]) == (0, ["dt=1"], 1)
+
 
 class TestExclude:
     """``--exclude`` by the name of a partition or of a file."""
@@ -234,6 +245,18 @@ class TestBackup:
         assert len(list(kept.glob("*.kept"))) == 6
         assert packstone("restore", done.json["run"], lake.table, "--yes").code == 0
         assert tree(lake.table) == before
+
+    def test_backups_are_never_merged(self, packstone, lake, tree, tmp_path):
+        """A folder above a backup folder is compacted without the originals that are kept there."""
+        lake.text("dt=1", {f"{at}.txt": b"x\n" for at in range(6)})
+        assert packstone("compact", lake.table, "--backup", tmp_path / "above" / "kept").code == 0
+        (tmp_path / "above" / "new").mkdir()
+        for at in range(6):
+            (tmp_path / "above" / "new" / f"{at}.txt").write_bytes(b"y\n")
+        before = tree(tmp_path / "above" / "kept")
+        done = packstone("compact", tmp_path / "above", "--format", "json")
+        assert (done.code, merged(done)) == (0, ["new"]), done.out
+        assert tree(tmp_path / "above" / "kept") == before
 
     @pytest.mark.parametrize("where", ["orders", "orders/dt=2", "orders/.old", "."])
     def test_inside_the_table(self, packstone, lake, tree, where):

@@ -3,9 +3,14 @@
 import bz2
 import gzip
 import json
+import pickle
+import pickletools
 import zlib
+from itertools import count
 
 import pytest
+
+from packstone.tables.hive.file_facts import FileFormat, sniff_format
 
 
 def compact(packstone, lake):
@@ -103,6 +108,14 @@ LEFT_ALONE = {
 }
 
 
+LINES = (b"".join(b"%d,%d\n" % (at * at * first, at) for at in range(40)) for first in count(1))
+BINARY = {
+    "zlib": next(stream for stream in map(zlib.compress, LINES) if b"\0" not in stream),
+    "gpg": b"\x85\x02\x0c\x03\xd1\x9a\x14\x7f\x62\n\xe8\x11\xc4\x5b\xd2\x3f\x01\xee",
+    "pickle": pickletools.optimize(pickle.dumps([17, 18, 127], protocol=2)),
+}
+
+
 class TestLeftAlone:
     """What is no lines of text stays as it is, with the reason, and is no failure."""
 
@@ -121,6 +134,26 @@ class TestLeftAlone:
         assert {key: value for key, value in after.items() if key.startswith("dt=2")} == {
             key: value for key, value in before.items() if key.startswith("dt=2")
         }
+
+    @pytest.mark.parametrize("ending", ["", ".txt", ".csv", ".br", ".gpg", ".pkl"])
+    @pytest.mark.parametrize("kind", BINARY)
+    def test_binary_without_nul_bytes(self, packstone, lake, tree, kind, ending):
+        """Bytes that no text holds show a binary file, under whatever name; it stays byte for byte."""
+        content = BINARY[kind]
+        assert b"\0" not in content
+        lake.text("", {f"{at}{ending}": content for at in range(6)})
+        before = tree(lake.table)
+        done = packstone("compact", lake.table, "--format", "json")
+        assert done.json["units"] == []
+        why = "its name says text but its content is unknown" if ending in (".txt", ".csv") else "neither Parquet"
+        assert why in done.skipped(f"3{ending}")
+        after = tree(lake.table)
+        assert {name: after[name] for name in before} == before
+
+    @pytest.mark.parametrize("byte", [*range(1, 0x0E), *range(0x1A, 0x20), *range(0x80, 0x100)])
+    def test_bytes_that_stay_text(self, byte):
+        """Delimiters of Hive, white space, the bytes from 0x1a to 0x1f and whatever is not ASCII are bytes of text."""
+        assert sniff_format(b"a" + bytes([byte]) + b"b\n") is FileFormat.TEXT
 
     def test_words_that_look_like_magic(self, packstone, lake):
         """A text file that begins with the letters of a magic number is text."""

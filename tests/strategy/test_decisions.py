@@ -4,11 +4,13 @@ import pytest
 
 from packstone.errors import InvalidInputError
 from packstone.model.exact_size import ExactSize
+from packstone.model.segment import Segment, SegmentId
 from packstone.model.sorted_run import Level, SortedRun
-from packstone.strategy.custom import CustomOptions
+from packstone.strategy.custom import CustomOptions, check_ids, pick_custom
 from packstone.strategy.fixpoint import to_fixpoint
 from packstone.strategy.force_up_level0 import gentle_interval
 from packstone.strategy.pick import Decision, Pick, Reason, Skip
+from packstone.strategy.segment_view import SegmentView
 from packstone.strategy.small_files import Candidate, SmallFilesOptions, small_files_strategy, split_adjacent
 from packstone.strategy.tree_view import note_odd_runs
 
@@ -46,9 +48,15 @@ def test_no_files_split_into_no_runs():
 
 
 def test_custom_needs_ids():
-    """A call without any is a slip."""
+    """A call without any is a slip, and picks nothing; a table without segments has none to name."""
+    options = CustomOptions(ids=())
+    one = SegmentView(segments=(Segment(id=SegmentId(0)),))
     with pytest.raises(InvalidInputError, match="needs the ids"):
-        CustomOptions(ids=())
+        check_ids(one, options)
+    assert (pick_custom(one, options).picks, pick_custom(one, options).why_not) == ((), "custom: no segment is named")
+    none = SegmentView(segments=())
+    check_ids(none, options)
+    assert pick_custom(none, options).why_not == "custom: there are no segments"
 
 
 def test_a_level_above_the_top_is_noted():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 from packstone.cli.output import many, plain_text, short_path
@@ -185,7 +186,7 @@ def _draw_before_after(console: Any, outcome: Outcome) -> None:  # noqa: ANN401 
         f"time; readers' gap {gap} a partition"
     )
     if outcome.run:
-        undo = f"undo   packstone restore {outcome.run} {short_path(outcome.table)}"
+        undo = f"undo   packstone restore {outcome.run} {quote(short_path(outcome.table))}"
         console.print(undo, style="dim", markup=False, soft_wrap=True)
 
 

@@ -36,11 +36,6 @@ class CustomOptions:
     resort: bool = False  # a single segment may be written anew
     as_coded: bool = False
 
-    def __post_init__(self) -> None:
-        """Refuse a call without ids."""
-        if not self.ids:
-            raise InvalidInputError("A custom compaction needs the ids of its segments, for example 1,2.")
-
 
 def pick_custom(view: SegmentView, options: CustomOptions) -> Decision[SegmentId]:
     """Take the named segments, if all of them can be merged."""
@@ -57,7 +52,14 @@ def custom_strategy(options: CustomOptions) -> Strategy[SegmentView, SegmentId]:
 
 
 def check_ids(view: SegmentView, options: CustomOptions) -> None:
-    """Raise if an id cannot be merged: who names segments wants to hear that, not that nothing was to be done."""
+    """Raise if an id cannot be merged: who names segments wants to hear that, not that nothing was to be done.
+
+    A table without segments has none to name, so there nothing is refused.
+    """
+    if not view.segments:
+        return
+    if not options.ids:
+        raise InvalidInputError("A custom compaction needs the ids of its segments, for example 1,2.")
     refusal = refuse_id(view, options)
     if refusal is not None:
         raise InvalidInputError(f"{refusal}; name only segments that can be merged.")
@@ -79,6 +81,10 @@ def refuse_id(view: SegmentView, options: CustomOptions) -> str | None:
 
 def pick_by_ids(view: SegmentView, options: CustomOptions) -> Pick[SegmentId] | Skip:
     """Merge the named segments in id order."""
+    if not view.segments:
+        return Skip(why="custom: there are no segments")
+    if not options.ids:
+        return Skip(why="custom: no segment is named")
     refusal = refuse_id(view, options)
     if refusal is not None:
         return Skip(why=f"custom: {refusal}")

@@ -61,6 +61,18 @@ def test_markers_are_named_and_not_data(lake):
     assert str(listing) == f"dt=1 2 files {listing.total_bytes}B"
 
 
+def test_kept_originals_are_no_data(lake):
+    """Files that end in ``.kept`` are backups of ours: ignored beside data, and a folder of them holds none."""
+    lake.parquet("dt=1", files=1)
+    lake.text("dt=1", {"a.txt.kept": b"x\n", "kept": b"x\n"})
+    lake.text("dt=2", {f"{at}.parquet.kept": b"x" for at in range(6)})
+    lake.parquet("dt=3.kept", files=1)
+    found = listings(lake.table)
+    assert list(found) == ["dt=1", "dt=3.kept"]
+    assert [file.name for file in found["dt=1"].files] == ["kept", "part-00000.parquet"]
+    assert found["dt=1"].ignored == ("a.txt.kept",)
+
+
 def test_partitions_of_all_depths(lake):
     """Every folder that holds data is one listing, named by its path, in order; empty ones are none."""
     for folder in ("", "b=1", "a=1/h=02", "a=1/h=01", "_x=1", "plain/deep"):

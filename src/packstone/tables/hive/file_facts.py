@@ -7,6 +7,7 @@ holds text is left alone and reported.
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
@@ -82,6 +83,7 @@ _FORMAT_OF_ENDING: Mapping[str, FileFormat] = {
     "zip": FileFormat.COMPRESSED,
 }
 _ENDINGS_WITH_MAGIC = frozenset({"gz", "bz2", "zst"})  # Hadoop's other codecs write blocks that begin with a length
+_NO_TEXT = re.compile(rb"[\x00\x0e-\x19\x7f]")  # Hive's delimiters are \x01 to \x08, and \x1a to \x1f are in use too
 _WIDE_MARKS = (b"\xff\xfe", b"\xfe\xff")  # UTF-16 and UTF-32, whose newline is more than one byte
 
 
@@ -132,7 +134,7 @@ def _facts(io: FileIO, path: str, file: FileEntry, *, codec: str) -> FileFacts:
     ending = file.name.rpartition(".")[2].lower() if "." in file.name else ""
     named = _FORMAT_OF_ENDING.get(ending)
     found = sniff_format(head)
-    if found is not named and found in _SHORT_MAGIC and named is FileFormat.TEXT and b"\0" not in head:
+    if found is not named and found in _SHORT_MAGIC and named is FileFormat.TEXT and not _NO_TEXT.search(head):
         found = FileFormat.TEXT
     if (
         named is FileFormat.COMPRESSED
@@ -174,11 +176,12 @@ def _why_unfaithful(io: FileIO, path: str, *, agreement: str, codec: str) -> str
 
 
 def sniff_format(head: bytes) -> FileFormat:
-    """Name the format by magic bytes; without magic and without NUL bytes it is text."""
+    """Name the format by magic bytes; without magic and without bytes that no text holds it is text."""
     for magic, found in _MAGIC:
         if head.startswith(magic):
             return found
-    return FileFormat.UNKNOWN if b"\0" in head and not head.startswith(_WIDE_MARKS) else FileFormat.TEXT
+    is_text = head.startswith(_WIDE_MARKS) or not _NO_TEXT.search(head)
+    return FileFormat.TEXT if is_text else FileFormat.UNKNOWN
 
 
 def _text_facts(file: FileEntry, head: bytes, ending: str) -> FileFacts:
