@@ -497,7 +497,7 @@ def test_hazard_42_restore_refuses_a_changed_output(packstone, lake, tree):
     before = tree(lake.table)
     done = packstone("restore", run, lake.table, "--yes")
     assert done.code == 3
-    assert "changed or removed" in done.sentence
+    assert "is not the file that was merged" in done.sentence
     assert tree(lake.table) == before
 
 
