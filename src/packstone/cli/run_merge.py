@@ -12,6 +12,7 @@ from packstone.cli.progress_bar import BarProgress
 from packstone.errors import InvalidInputError
 
 if TYPE_CHECKING:
+    from packstone.model.outcome import Outcome
     from packstone.storage.location import Location
 
 
@@ -23,7 +24,6 @@ def run_merge(command: str, location: Location, typed: dict[str, Any]) -> int:
     options, filters, budget = read_merge_options(typed), read_filters(typed), read_budget(typed)
     engine = read_engine(typed)
 
-    from packstone.cli.draw import draw_outcome
     from packstone.history.connect import check_url
     from packstone.service.hive_table import HiveTable
     from packstone.service.record import history_address
@@ -39,11 +39,14 @@ def run_merge(command: str, location: Location, typed: dict[str, Any]) -> int:
         measure_read=typed["measure_read"],
         command=command,
     )
+    return show_outcome(outcome, output_format=typed["output_format"])
+
+
+def show_outcome(outcome: Outcome, *, output_format: str) -> int:
+    """Print an outcome, its warnings on stderr; return the exit code."""
+    from packstone.cli.draw import draw_outcome
+
     for warning in outcome.warnings:
         click.echo(f"packstone: {warning}", err=True)
-    show(
-        outcome.to_json(),
-        output_format=typed["output_format"],
-        draw=lambda console: draw_outcome(console, outcome),
-    )
+    show(outcome.to_json(), output_format=output_format, draw=lambda console: draw_outcome(console, outcome))
     return outcome.status.exit_code

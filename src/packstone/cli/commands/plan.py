@@ -20,19 +20,11 @@ from packstone.cli import options
 def command(target: str, **typed: Any) -> int:  # noqa: ANN401 - click's parameters by name
     """Say what `compact` would do to TARGET, why, and what it would cost."""
     from packstone.cli.arguments import read_engine, read_filters, read_merge_options
-    from packstone.cli.draw import draw_outcome
-    from packstone.cli.output import show
+    from packstone.cli.run_merge import show_outcome
     from packstone.service.hive_table import HiveTable
     from packstone.storage.location import parse_location
 
     merge_options, filters = read_merge_options(typed), read_filters(typed)
     table = HiveTable(parse_location(target).path, engine=read_engine(typed))
     outcome = table.plan(merge_options, filters=filters, strategy=typed["strategy"]).outcome
-    for warning in outcome.warnings:
-        click.echo(f"packstone: {warning}", err=True)
-    show(
-        outcome.to_json(),
-        output_format=typed["output_format"],
-        draw=lambda console: draw_outcome(console, outcome),
-    )
-    return outcome.status.exit_code
+    return show_outcome(outcome, output_format=typed["output_format"])
