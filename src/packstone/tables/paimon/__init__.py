@@ -1,0 +1,1 @@
+"""Apache Paimon tables: their metadata read and written, planned and committed, without Spark and without Java."""
