@@ -89,8 +89,9 @@ def test_killed_in_quick_succession(lake, children):
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_asked_to_stop(lake, quiet_env, number):
     """SIGTERM and Ctrl-C: exit code 1, at most one sentence on stderr, nothing staged, no swap half done."""
-    stopped = 0
-    for _ in range(4):
+    stopped, tries = 0, 0
+    while stopped < 2 and tries < 20:  # on a busy machine the signal often comes too late
+        tries += 1
         lake.parquet("dt=1", files=60)
         ids = lake.ids()
         process = start_compact(lake, quiet_env)

@@ -72,8 +72,8 @@ from packstone.spark import engine
 plain = engine._task_function
 marks = sys.argv[2]
 
-def make(staging):
-    run_tasks = plain(staging)
+def make(staging, job):
+    run_tasks = plain(staging, job)
 
     def slow(batches):
         from pyspark import TaskContext

@@ -5,7 +5,16 @@ from __future__ import annotations
 import uuid
 from typing import TYPE_CHECKING, Protocol
 
-from packstone.tables.hive.tasks import Task, TaskResult, count_done_bytes, read_result, run_task, write_task
+from packstone.storage.task_board import (
+    Attempt,
+    Job,
+    ResultT,
+    TaskT,
+    count_done_bytes,
+    read_result,
+    run_task,
+    write_task,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -17,8 +26,14 @@ class Engine(Protocol):
     """Runs tasks and yields their results, in the order of the tasks."""
 
     def run(
-        self, tasks: Sequence[Task], *, staging: str, what: str, on_progress: Callable[[int, int], None]
-    ) -> Iterator[TaskResult]:
+        self,
+        job: Job[TaskT, ResultT],
+        tasks: Sequence[TaskT],
+        *,
+        staging: str,
+        what: str,
+        on_progress: Callable[[int, int], None],
+    ) -> Iterator[ResultT]:
         """Run all tasks; report (units, bytes) done on the way."""
         ...
 
@@ -38,19 +53,20 @@ class InlineEngine:
 
     def run(
         self,
-        tasks: Sequence[Task],
+        job: Job[TaskT, ResultT],
+        tasks: Sequence[TaskT],
         *,
         staging: str,
         what: str,  # noqa: ARG002 - Spark shows it in its pages
         on_progress: Callable[[int, int], None],
-    ) -> Iterator[TaskResult]:
+    ) -> Iterator[ResultT]:
         """Run each task when its result is asked for."""
         for task in tasks:
-            attempt = f"a0_{uuid.uuid4().hex[:8]}"
+            attempt = Attempt(io=self._io, staging=staging, name=f"a0_{uuid.uuid4().hex[:8]}")
             write_task(self._io, staging, task)
-            run_task(self._io, staging, number=task.number, attempt=attempt)
+            run_task(job, attempt, task.number)
             on_progress(*count_done_bytes(self._io, staging))
-            yield read_result(self._io, staging, number=task.number, attempt=attempt)
+            yield read_result(self._io, staging, kind=job.result, number=task.number, attempt=attempt.name)
 
     def close(self) -> None:
         """Nothing is held."""
@@ -64,12 +80,18 @@ class LazyEngine:
         self._engine: Engine | None = None
 
     def run(
-        self, tasks: Sequence[Task], *, staging: str, what: str, on_progress: Callable[[int, int], None]
-    ) -> Iterator[TaskResult]:
+        self,
+        job: Job[TaskT, ResultT],
+        tasks: Sequence[TaskT],
+        *,
+        staging: str,
+        what: str,
+        on_progress: Callable[[int, int], None],
+    ) -> Iterator[ResultT]:
         """Start the engine if this is the first call, and pass on."""
         if self._engine is None:
             self._engine = self._make()
-        return self._engine.run(tasks, staging=staging, what=what, on_progress=on_progress)
+        return self._engine.run(job, tasks, staging=staging, what=what, on_progress=on_progress)
 
     def close(self) -> None:
         """Close the engine if it was ever made."""

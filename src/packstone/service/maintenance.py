@@ -16,7 +16,7 @@ from packstone.tables.hive.clean import clean_swap, plan_clean
 from packstone.tables.hive.fingerprint_files import FilesToProve
 from packstone.tables.hive.recover import recover_table
 from packstone.tables.hive.restore import plan_restore, restore_swap, who_merged
-from packstone.tables.hive.tasks import Task, TaskKind
+from packstone.tables.hive.tasks import HIVE_JOB, Task, TaskKind
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -215,7 +215,9 @@ def verify(journal: Journal, run: str, *, engine: Engine) -> VerifyReport:
         staging = session.layout.staging(session.run)
         journal.io.make_dirs(staging)
         tasks = [Task(kind=TaskKind.PROOFS, number=n, proofs=tuple(c[2])) for n, c in enumerate(claims)]
-        results = engine.run(tasks, staging=staging, what=f"verify {run}", on_progress=lambda _units, _bytes: None)
+        results = engine.run(
+            HIVE_JOB, tasks, staging=staging, what=f"verify {run}", on_progress=lambda _units, _bytes: None
+        )
         for (intent, output, _), result in zip(claims, results, strict=True):
             problems.extend(_problems(intent, output, [(p.fingerprint, p.error) for p in result.proofs]))
     return VerifyReport(

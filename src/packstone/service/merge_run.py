@@ -28,6 +28,7 @@ from packstone.service.commit import commit_partition, second_listing
 from packstone.service.interrupts import Interrupted, finish_first
 from packstone.service.pack_tasks import pack_tasks
 from packstone.tables.hive.known_outputs import output_name
+from packstone.tables.hive.tasks import HIVE_JOB
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -225,7 +226,7 @@ class MergeRun:
         what = f"merge {sum(len(s.inputs) for s in specs)} files of {self.session.layout.root}"
         by_unit = {spec.unit: work for work in wave for spec in work.units}
         by_number = {spec.unit: spec for spec in specs}
-        for result in self.engine.run(tasks, staging=staging, what=what, on_progress=report):
+        for result in self.engine.run(HIVE_JOB, tasks, staging=staging, what=what, on_progress=report):
             for unit in result.units:
                 by_unit[unit.unit].results[unit.unit] = unit
                 if unit.status is UnitStatus.MISMATCH and self._changed_input(by_number[unit.unit]) is None:

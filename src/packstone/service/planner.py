@@ -26,7 +26,7 @@ from packstone.tables.hive.plan_partition import (
     small_files_options,
 )
 from packstone.tables.hive.predicate import PartitionPredicate, parse_predicate
-from packstone.tables.hive.tasks import FactsTask, Task, TaskKind
+from packstone.tables.hive.tasks import HIVE_JOB, FactsTask, Task, TaskKind
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -156,9 +156,9 @@ class Planner:
             for number, (one, files) in enumerate(pieces)
         ]
         files = sum(len(files) for _, files in pieces)
-        for result in self.engine.run(
-            tasks, staging=staging, what=f"look into {files} files", on_progress=lambda _units, _bytes: None
-        ):
+        what = f"look into {files} files"
+        results = self.engine.run(HIVE_JOB, tasks, staging=staging, what=what, on_progress=lambda _units, _bytes: None)
+        for result in results:
             yield result.facts
         self.journal.io.remove_tree(staging)
 

@@ -13,13 +13,14 @@ from typing import TYPE_CHECKING, Any
 
 from packstone.errors import UnavailableError
 from packstone.storage.local import LocalFileIO
-from packstone.tables.hive.tasks import Task, TaskResult, count_done_bytes, read_result, run_task, write_task
+from packstone.storage.task_board import Attempt, count_done_bytes, read_result, run_task, write_task
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from packstone.spark.session import SparkHandle
     from packstone.storage.fileio import FileIO
+    from packstone.storage.task_board import Job, ResultT, TaskT
 
 _POLL_SECONDS = 0.3
 _DESCRIPTION = "spark.job.description"
@@ -34,28 +35,35 @@ class SparkEngine:
         self._io = io
 
     def run(
-        self, tasks: Sequence[Task], *, staging: str, what: str, on_progress: Callable[[int, int], None]
-    ) -> Iterator[TaskResult]:
+        self,
+        job: Job[TaskT, ResultT],
+        tasks: Sequence[TaskT],
+        *,
+        staging: str,
+        what: str,
+        on_progress: Callable[[int, int], None],
+    ) -> Iterator[ResultT]:
         """Run all tasks, report (units, bytes) done on the way, and yield the results of the attempts that count."""
         for task in tasks:
             write_task(self._io, staging, task)
         watch = _Watch(self._io, staging, on_progress)
         try:
             with watch:
-                attempts = self._run_job(len(tasks), staging, what)
+                attempts = self._run_job(_task_function(staging, job), len(tasks), what)
         except Exception as error:
             raise UnavailableError(f"The Spark job failed: {_reason(error)}") from error
         for task in tasks:
-            yield read_result(self._io, staging, number=task.number, attempt=attempts[task.number])
+            attempt = attempts[task.number]
+            yield read_result(self._io, staging, kind=job.result, number=task.number, attempt=attempt)
 
     def close(self) -> None:
         """Stop the session if it is ours."""
         self._handle.stop()
 
-    def _run_job(self, count: int, staging: str, what: str) -> dict[int, str]:
+    def _run_job(self, function: Callable[[Iterator[Any]], Iterator[Any]], count: int, what: str) -> dict[int, str]:
         spark = self._handle.spark
         with self._described(what):
-            frame = spark.range(0, count, 1, count).mapInArrow(_task_function(staging), "task long, attempt string")
+            frame = spark.range(0, count, 1, count).mapInArrow(function, "task long, attempt string")
             return {row["task"]: row["attempt"] for row in frame.collect()}
 
     @contextlib.contextmanager
@@ -78,15 +86,15 @@ class SparkEngine:
             context.setLocalProperty(_DESCRIPTION, before)
 
 
-def _task_function(staging: str) -> Callable[[Iterator[Any]], Iterator[Any]]:
+def _task_function(staging: str, job: Job[Any, Any]) -> Callable[[Iterator[Any]], Iterator[Any]]:
     def run_tasks(batches: Iterator[Any]) -> Iterator[Any]:
         import pyarrow as pa  # noqa: PLC0415 - runs on the executor
 
         for batch in batches:
             for number in batch.column(0).to_pylist():
-                attempt = _attempt_name()
-                run_task(LocalFileIO(), staging, number=number, attempt=attempt)
-                yield pa.RecordBatch.from_pydict({"task": [number], "attempt": [attempt]})
+                attempt = Attempt(io=LocalFileIO(), staging=staging, name=_attempt_name())
+                run_task(job, attempt, number)
+                yield pa.RecordBatch.from_pydict({"task": [number], "attempt": [attempt.name]})
 
     return run_tasks
 
