@@ -6,6 +6,7 @@
 
 VENV ?= .venv
 VENV35 ?= .venv-spark35
+VENV_INTEROP ?= .venv-interop
 PYTHON ?=
 ARGS ?=
 
@@ -18,7 +19,7 @@ jvm_options = $(FAST_JVM) -XX:SharedArchiveFile=$(abspath $(1))/spark.jsa -Xshar
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help install demo test test-spark35 lint fmt bench soak clean
+.PHONY: help install demo test test-spark35 interop lint fmt bench soak clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -33,6 +34,10 @@ test: install $(VENV)/.stamp-archive ## Run the tests (ARGS="-k name" for some o
 
 test-spark35: $(VENV35)/.stamp-java $(VENV35)/.stamp-archive ## Run the tests on Spark 3.5, in .venv-spark35
 	PACKSTONE_JVM_OPTIONS="$(call jvm_options,$(VENV35))" $(VENV35)/bin/python -m pytest -q --durations=10 $(ARGS) tests
+
+interop: install $(VENV)/.stamp-archive $(VENV_INTEROP)/.stamp-packages ## Let pypaimon, pypaimon-rust and Java Paimon read what Packstone compacted
+	PACKSTONE_INTEROP=1 PACKSTONE_INTEROP_VENV="$(abspath $(VENV_INTEROP))" PACKSTONE_JVM_OPTIONS="$(call jvm_options,$(VENV))" \
+	    $(PY) -m pytest -q --durations=10 $(ARGS) tests/interop
 
 # One loop, so that every check runs and all failures are reported at once.
 lint: install ## Check style, types, layers and sizes
@@ -53,7 +58,7 @@ soak: install $(VENV)/.stamp-archive ## Run the long forms of the tests (crash m
 	PACKSTONE_SOAK=1 PACKSTONE_JVM_OPTIONS="$(call jvm_options,$(VENV))" $(PY) -m pytest -q --durations=10 -m soak $(ARGS) tests
 
 clean: ## Remove the environments and everything built
-	rm -rf $(VENV) $(VENV35) build dist .coverage htmlcov .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) $(VENV35) $(VENV_INTEROP) build dist .coverage htmlcov .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 	rm -rf artifacts derby.log metastore_db spark-warehouse
 	find src tests scripts bench -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
 
@@ -65,6 +70,10 @@ $(VENV)/.stamp-packages: pyproject.toml constraints.txt scripts/make-venv
 
 $(VENV35)/.stamp-packages: pyproject.toml constraints-spark35.txt scripts/make-venv
 	PYTHON="$(PYTHON)" PYTHONS="python3.11 python3.12 python3" scripts/make-venv $(VENV35) constraints-spark35.txt
+	@touch $@
+
+$(VENV_INTEROP)/.stamp-packages: constraints-interop.txt scripts/make-interop-venv | $(VENV)/.stamp-packages
+	PYTHON="$(PYTHON)" UV="$(VENV)/bin/uv" scripts/make-interop-venv $(VENV_INTEROP) constraints-interop.txt
 	@touch $@
 
 $(VENV)/.stamp-java: $(VENV)/.stamp-packages scripts/ensure-java

@@ -1,0 +1,1 @@
+"""What the interop tests share; ``worker`` runs on pypaimon's Python, everything else on Packstone's own."""

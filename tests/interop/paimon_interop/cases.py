@@ -1,0 +1,277 @@
+"""Tables that pypaimon makes: what they look like and the commits that fill them.
+
+A case is data only, so that the same tables serve the interop tests, the Java tests and the fixtures of the unit tests.
+"""
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from paimon_interop.client import Worker
+
+Rows = list[list[Any]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Case:
+    """One table: ``commits`` fill it, ``later`` come after the first compaction."""
+
+    name: str
+    fields: tuple[tuple[str, Any], ...]
+    keys: tuple[str, ...] = ()
+    partitions: tuple[str, ...] = ()
+    options: dict[str, str] = field(default_factory=dict)
+    commits: tuple[Rows, ...] = ()
+    later: tuple[Rows, ...] = ()
+    hides_level0: bool = False  # a batch reader leaves out level 0, so rows appear only by compaction
+
+    def __str__(self) -> str:
+        return self.name
+
+    def create(self, worker: Worker, table: Path) -> Path:
+        """Make the table and write its first commits."""
+        worker.call(
+            "create",
+            table,
+            fields=self.fields,
+            primary_keys=self.keys,
+            partition_keys=self.partitions,
+            options=self.options,
+        )
+        self.write(worker, table, self.commits)
+        return table
+
+    def first_rows(self) -> Rows:
+        """The oldest row of every key, which is in the first column; what a first-row table shows once compacted."""
+        oldest: dict[Any, list[Any]] = {}
+        for commit in self.commits:
+            for row in commit:
+                oldest.setdefault(row[0], row)
+        return sorted(oldest.values(), key=json.dumps)
+
+    def write(self, worker: Worker, table: Path, commits: tuple[Rows, ...]) -> None:
+        """Write each of these in a commit of its own."""
+        for rows in commits:
+            worker.call("write", table, rows=rows)
+
+
+def runs(
+    make: Callable[[int, int], list[Any]], *, count: int, keys: int, step: int, first: int = 0
+) -> tuple[Rows, ...]:
+    """Commits that overlap: number ``n`` writes the keys from ``n * step`` on, each as ``make(key, n)`` says."""
+    return tuple([make(key, n) for key in range(n * step, n * step + keys)] for n in range(first, first + count))
+
+
+def orders(key: int, n: int) -> list[Any]:
+    """A row with a long key."""
+    return [key, f"name {key}.{n}", None if (key + n) % 5 == 0 else n * 1000 + key]
+
+
+ORDERS = (("id", "BIGINT"), ("name", "STRING"), ("v", "INT"))
+ONE_BUCKET = {"bucket": "1"}
+
+
+def long_key(name: str = "pk_overlapping", **options: str) -> Case:
+    """Four overlapping runs of a table with a long key; options may change the format and much else."""
+    return Case(
+        name=name,
+        fields=ORDERS,
+        keys=("id",),
+        options=ONE_BUCKET | {key.replace("__", "-").replace("_", "."): value for key, value in options.items()},
+        commits=runs(orders, count=4, keys=12, step=4),
+        later=runs(orders, count=2, keys=9, step=3, first=5),
+    )
+
+
+def partitioned() -> Case:
+    """Partitions of two columns, two buckets, and values that a path has to escape."""
+
+    def row(key: int, n: int) -> list[Any]:
+        region = ("north", "a b", "x/y=z%", "süd")[key % 4]
+        return [region, 20240101 + key % 2, key, f"{n}:{key}"]
+
+    return Case(
+        name="pk_partitions_buckets",
+        fields=(("region", "STRING"), ("day", "INT"), ("id", "BIGINT"), ("note", "STRING")),
+        keys=("region", "day", "id"),
+        partitions=("region", "day"),
+        options={"bucket": "2"},
+        commits=runs(row, count=4, keys=24, step=8),
+        later=runs(row, count=2, keys=16, step=6, first=3),
+    )
+
+
+def composite() -> Case:
+    """A key of a string and a long, with strings of very different lengths."""
+
+    def row(key: int, n: int) -> list[Any]:
+        return ["" if key % 7 == 0 else "kärtchen-" * (key % 4) + chr(97 + key % 26), key // 3, n, f"{key}/{n}"]
+
+    return Case(
+        name="pk_composite",
+        fields=(("code", "STRING"), ("number", "BIGINT"), ("version", "INT"), ("note", "STRING")),
+        keys=("code", "number"),
+        options=ONE_BUCKET,
+        commits=runs(row, count=4, keys=30, step=10),
+        later=runs(row, count=2, keys=20, step=15, first=1),
+    )
+
+
+def append_files() -> Case:
+    """An append table of twelve small files, with duplicates that must stay."""
+    return Case(
+        name="append_unaware",
+        fields=ORDERS,
+        options={"bucket": "-1"},
+        commits=runs(orders, count=12, keys=8, step=4),
+        later=runs(orders, count=6, keys=5, step=4, first=12),
+    )
+
+
+def append_partitions() -> Case:
+    """An append table with partitions, one of them of no value; a primary key would not allow that."""
+
+    def row(key: int, n: int) -> list[Any]:
+        return [(None, "a", "b:c*?")[key % 3], key, n]
+
+    return Case(
+        name="append_partitions",
+        fields=(("region", "STRING"), ("id", "BIGINT"), ("n", "INT")),
+        partitions=("region",),
+        options={"bucket": "-1"},
+        commits=runs(row, count=6, keys=9, step=3),
+        later=runs(row, count=6, keys=9, step=3, first=6),
+    )
+
+
+def append_buckets() -> Case:
+    """An append table of two fixed buckets."""
+    return Case(
+        name="append_fixed_bucket",
+        fields=ORDERS,
+        options={"bucket": "2", "bucket-key": "id"},
+        commits=runs(orders, count=6, keys=16, step=8),
+        later=runs(orders, count=6, keys=9, step=8, first=6),
+    )
+
+
+def partial_update() -> Case:
+    """Each commit fills other columns."""
+
+    def row(key: int, n: int) -> list[Any]:
+        return [key] + [f"{column}{key}.{n}" if n % 3 == at else None for at, column in enumerate("abc")]
+
+    return Case(
+        name="partial_update",
+        fields=(("id", "BIGINT"), ("a", "STRING"), ("b", "STRING"), ("c", "STRING")),
+        keys=("id",),
+        options=ONE_BUCKET | {"merge-engine": "partial-update"},
+        commits=runs(row, count=4, keys=12, step=3),
+        later=runs(row, count=3, keys=9, step=3, first=4),
+    )
+
+
+AGGREGATES = {
+    "total": ("BIGINT", "sum"),
+    "amount": ("DECIMAL(20, 2)", "sum"),
+    "weight": ("DOUBLE", "sum"),
+    "factor": ("INT", "product"),
+    "highest": ("INT", "max"),
+    "lowest": ("STRING", "min"),
+    "last": ("STRING", "last_value"),
+    "last_known": ("STRING", "last_non_null_value"),
+    "first": ("STRING", "first_value"),
+    "first_known": ("STRING", "first_non_null_value"),
+    "all_true": ("BOOLEAN", "bool_and"),
+    "any_true": ("BOOLEAN", "bool_or"),
+    "list": ("STRING", "listagg"),
+}
+
+
+def aggregated_row(key: int, n: int) -> list[Any]:
+    """One row of a table with a column for every aggregate."""
+    text = None if (key + n) % 3 == 0 else f"t{key}.{n}"
+    number = None if (key + n) % 4 == 0 else key * 10 + n
+    amount = None if number is None else f"{number * 101}.{n:02d}"
+    truth = None if (key + n) % 5 == 0 else (key + n) % 2 == 0
+    return [key, number, amount, 0.1 * n + key, n % 3 + 1, number, text, text, text, text, text, truth, truth, text]
+
+
+def aggregation() -> Case:
+    """Every aggregate that Packstone knows, nulls among the values."""
+    return Case(
+        name="aggregation",
+        fields=(("id", "BIGINT"), *((name, kind) for name, (kind, _) in AGGREGATES.items())),
+        keys=("id",),
+        options=ONE_BUCKET
+        | {"merge-engine": "aggregation"}
+        | {f"fields.{name}.aggregate-function": how for name, (_, how) in AGGREGATES.items()},
+        commits=runs(aggregated_row, count=4, keys=12, step=3),
+        later=runs(aggregated_row, count=2, keys=9, step=3, first=4),
+    )
+
+
+def deletes() -> Case:
+    """Row kinds from a column: updates of both sides and deletes; some keys come back, some only ever were deleted."""
+
+    def row(key: int, n: int) -> list[Any]:
+        kind = ("+I", "-D", "+U", "-U")[0 if n == 0 else (key + n) % 4]
+        return [key, kind, f"{key}.{n}"]
+
+    return Case(
+        name="deletes",
+        fields=(("id", "BIGINT"), ("kind", "STRING"), ("note", "STRING")),
+        keys=("id",),
+        options=ONE_BUCKET | {"rowkind.field": "kind"},
+        commits=runs(row, count=4, keys=12, step=4),
+        later=runs(row, count=3, keys=12, step=5, first=2),
+    )
+
+
+def first_row() -> Case:
+    """The oldest row of a key stays."""
+    case = long_key()
+    return Case(
+        name="first_row",
+        fields=case.fields,
+        keys=case.keys,
+        options=ONE_BUCKET | {"merge-engine": "first-row"},
+        commits=case.commits,
+        later=case.later,
+        hides_level0=True,
+    )
+
+
+def sequence_field() -> Case:
+    """A column decides which row is newest, against the order of the commits; ties and nulls among them."""
+
+    def row(key: int, n: int) -> list[Any]:
+        return [key, None if (key + n) % 6 == 0 else (7 - 2 * n) * (key % 3), f"{key}.{n}"]
+
+    return Case(
+        name="sequence_field",
+        fields=(("id", "BIGINT"), ("at", "INT"), ("note", "STRING")),
+        keys=("id",),
+        options=ONE_BUCKET | {"sequence.field": "at"},
+        commits=runs(row, count=4, keys=12, step=3),
+        later=runs(row, count=2, keys=9, step=3, first=4),
+    )
+
+
+FIXTURES = (
+    long_key(),
+    partitioned(),
+    composite(),
+    append_files(),
+    append_partitions(),
+    append_buckets(),
+    partial_update(),
+    aggregation(),
+    deletes(),
+    first_row(),
+    sequence_field(),
+    long_key("orc", file_format="orc"),
+    long_key("avro", file_format="avro"),
+)
