@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from packstone.errors import InvalidInputError
 from packstone.model.skipped import SkipKind, Skipped
+from packstone.pruning.partition_predicate import PartitionPredicate, parse_predicate
 from packstone.strategy.small_files import is_small
 from packstone.tables.hive.file_facts import FileFacts, read_file_facts
 from packstone.tables.hive.known_outputs import known_outputs
@@ -25,7 +26,6 @@ from packstone.tables.hive.plan_partition import (
     select_files,
     small_files_options,
 )
-from packstone.tables.hive.predicate import PartitionPredicate, parse_predicate
 from packstone.tables.hive.tasks import HIVE_JOB, FactsTask, Task, TaskKind
 
 if TYPE_CHECKING:

@@ -1,8 +1,6 @@
-"""Where Packstone keeps its own files: beside the table, not in it.
+"""Staging, journal and backup of a Hive table.
 
-DuckDB and Polars read hidden folders below a table, so staging, journal and backup of ``<parent>/orders`` live in
-``<parent>/.packstone/orders``. Only if that is another store (a rename would not work) or we may not write
-there, they live in the table's root. ::
+They live in the table's state folder (tables/state_folder.py)::
 
     .packstone/orders/
         owners/<partition>/000001.json       who works on the partition
@@ -23,11 +21,11 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from packstone.errors import RefusedError
+from packstone.tables.state_folder import STATE_FOLDER, find_state_folder
 
 if TYPE_CHECKING:
     from packstone.storage.fileio import FileIO
 
-STATE_FOLDER = ".packstone"
 KEPT_SUFFIX = ".kept"
 _MAX_ID_CHARS = 120  # leaves room for endings below the 255 bytes a name may have
 _PARTITION_FOLDER = re.compile(r"^[^=/]+=[^/]*$")
@@ -75,7 +73,7 @@ class TableLayout:
 def find_layout(io: FileIO, path: str) -> tuple[TableLayout, str]:
     """Split a target into its table and the partition in it, and find where our files live."""
     root, partition = split_target(path)
-    return TableLayout(root=root, state=_state_folder(io, root)), partition
+    return TableLayout(root=root, state=find_state_folder(io, root)), partition
 
 
 def split_target(path: str) -> tuple[str, str]:
@@ -125,19 +123,3 @@ def partition_id(partition: str) -> str:
         return name
     digest = hashlib.sha256(name.encode()).hexdigest()[:16]
     return f"{name[: _MAX_ID_CHARS - 17]}@{digest}"
-
-
-def _state_folder(io: FileIO, root: str) -> str:
-    parent, name = posixpath.split(root)
-    inside = f"{root}/{STATE_FOLDER}/{name or 'root'}"
-    if root == "/":
-        return inside
-    if io.store_id(parent) != io.store_id(root):
-        return inside
-    beside = f"{parent.rstrip('/')}/{STATE_FOLDER}/{name}"
-    if io.stat(beside) is not None:
-        return beside
-    # Whoever came first decides for all users: two state folders would be two owners of one partition.
-    if io.stat(inside) is not None or not io.may_write(parent):
-        return inside
-    return beside

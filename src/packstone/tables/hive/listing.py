@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING
 from packstone.errors import InvalidInputError
 from packstone.model.files import FileEntry
 from packstone.storage.fileio import Kind
-from packstone.tables.hive.layout import KEPT_SUFFIX, STATE_FOLDER, own_tables_below
+from packstone.tables.hive.layout import KEPT_SUFFIX, own_tables_below
 from packstone.tables.probe import why_not_below
+from packstone.tables.state_folder import STATE_FOLDER
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

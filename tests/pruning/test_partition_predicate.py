@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from packstone.errors import InvalidInputError
-from packstone.tables.hive.predicate import parse_predicate
+from packstone.pruning.partition_predicate import parse_predicate
 
 COLUMNS = ("dt", "hour", "Region")
 

@@ -1,0 +1,1 @@
+"""Pure decisions about which parts of a table a filter can match."""
