@@ -1,0 +1,212 @@
+"""What this version does not compact, each with its name and the reason: never done wrong, always said.
+
+Asked of a table before anything is planned, and of every pick before anything is written. The reasons are those of
+the research notes (section 9, item 6): a compaction that does not understand one of these would lose changes for
+streaming readers, bring deleted rows back, or break row ids.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from packstone.rewrite.merge_spec import FileFormat, MergeEngine
+from packstone.tables.paimon.data_type import TypeRoot
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from packstone.tables.paimon.data_file_meta import DataFileMeta
+    from packstone.tables.paimon.data_type import DataType
+    from packstone.tables.paimon.table_schema import TableSchema
+
+AGGREGATORS: Final = frozenset(
+    {
+        "sum",
+        "product",
+        "max",
+        "min",
+        "last_value",
+        "last_non_null_value",
+        "first_value",
+        "first_non_null_value",
+        "first_not_null_value",
+        "bool_and",
+        "bool_or",
+        "listagg",
+    }
+)
+_FORMATS: Final = frozenset(FileFormat)
+_ENGINES: Final = frozenset(MergeEngine)
+_STRANGE_TYPES: Final = frozenset({TypeRoot.VARIANT, TypeRoot.BLOB, TypeRoot.VECTOR, TypeRoot.MULTISET})
+_POSTPONE_BUCKET: Final = "-2"
+_DYNAMIC_BUCKET: Final = "-1"
+
+# Option that is "true" -> why the table is left alone.
+_SWITCHES: Final = {
+    "row-tracking.enabled": "it tracks rows by ids, which a rewrite would have to keep (row-tracking.enabled)",
+    "data-evolution.enabled": "its columns live in files of their own (data-evolution.enabled)",
+    "pk-clustering-override": "its files are clustered by other columns than the key (pk-clustering-override)",
+    "clustering.incremental": "it is clustered incrementally, in levels of its own (clustering.incremental)",
+    "chain-table.enabled": "it is a chain table, whose delete markers must stay (chain-table.enabled)",
+}
+
+
+def refuse_table(schema: TableSchema) -> str | None:
+    """Say why a table must be left alone as a whole, or None."""
+    for rule in _RULES:
+        why = rule(schema)
+        if why is not None:
+            return why
+    return None
+
+
+def refuse_pick(schema: TableSchema, *, is_full: bool, to_top: bool, takes_level0: bool) -> str | None:
+    """Say why this pick must not be carried out, though others of the same table may."""
+    if not schema.is_primary_key:
+        return None
+    producer = (schema.option("changelog-producer") or "none").lower()
+    if producer == "full-compaction" and to_top:
+        return (
+            "changelog-producer is full-compaction: a merge into the top level has to write the changelog, which this "
+            "version does not; streaming readers would miss the changes"
+        )
+    if producer == "lookup" and takes_level0:
+        return (
+            "changelog-producer is lookup: a merge of level 0 has to write the changelog, which this version does not; "
+            "streaming readers would miss the changes"
+        )
+    if is_full:
+        return None
+    if (schema.option("merge-engine") or "").lower() == MergeEngine.FIRST_ROW:
+        return "merge-engine is first-row: only a full compaction knows which row is the first; use --strategy full"
+    if _is_on(schema, "deletion-vectors.enabled"):
+        return (
+            "deletion vectors are on: a partial merge would leave stale versions visible, because only Java's lookup "
+            "marks them; use --strategy full"
+        )
+    return None
+
+
+def refuse_files(files: Iterable[DataFileMeta]) -> str | None:
+    """Say why the files of a bucket must be left alone, or None."""
+    for file in files:
+        if file.external_path is not None:
+            return f"{file.file_name} lies on an external path, {file.external_path}"
+        if file.write_cols is not None:
+            return f"{file.file_name} holds only some columns (data evolution)"
+        if file.first_row_id is not None:
+            return f"{file.file_name} carries row ids (row tracking)"
+        extension = file_format_name(file.file_name)
+        if extension not in _FORMATS:
+            return f"{file.file_name} is of the format {extension}; this version reads parquet, orc and avro"
+    return None
+
+
+def file_format_name(file_name: str) -> str:
+    """The format of a data file: its extension, also where the codec stands before it."""
+    return file_name.rpartition(".")[2].lower()
+
+
+def _refuse_switch(schema: TableSchema) -> str | None:
+    return next((why for name, why in _SWITCHES.items() if _is_on(schema, name)), None)
+
+
+def _refuse_kind(schema: TableSchema) -> str | None:
+    kind = (schema.option("type") or "table").lower()
+    return None if kind in ("table", "materialized-table") else f"it is a {kind}, not a table of data files"
+
+
+def _refuse_buckets(schema: TableSchema) -> str | None:
+    bucket = schema.option("bucket") or _DYNAMIC_BUCKET
+    if bucket == _POSTPONE_BUCKET and schema.is_primary_key:
+        return "its buckets are postponed (bucket = -2); rows get their bucket from Java's own compaction only"
+    is_cross_partition = not set(schema.partition_keys) <= set(schema.primary_keys)
+    if schema.is_primary_key and schema.partition_keys and is_cross_partition and bucket == _DYNAMIC_BUCKET:
+        return "its key does not hold the partition columns, so rows move between partitions (key-dynamic buckets)"
+    return None
+
+
+def _refuse_external_paths(schema: TableSchema) -> str | None:
+    if schema.option("data-file.external-paths"):
+        return "its data files lie on external paths (data-file.external-paths)"
+    return None
+
+
+def _refuse_format(schema: TableSchema) -> str | None:
+    named = [("file.format", schema.option("file.format") or "parquet")]
+    levels = schema.option("file.format.per.level") or ""
+    named += [("file.format.per.level", pair.partition(":")[2].strip()) for pair in levels.split(",") if pair]
+    for option, name in named:
+        if name.lower() not in _FORMATS:
+            return f"its {option} is {name}; this version writes parquet, orc and avro"
+    return None
+
+
+def _refuse_key_indexes(schema: TableSchema) -> str | None:
+    for name, _ in schema.options:
+        if name.startswith("pk-") and name.endswith(".index.columns"):
+            return f"it has an index over its rows that a compaction must build anew ({name})"
+    return None
+
+
+def _refuse_types(schema: TableSchema) -> str | None:
+    for field in schema.fields:
+        for data_type in _all_types(field.type):
+            if data_type.root in _STRANGE_TYPES:
+                return f"column {field.name} is a {data_type.root}, which this version does not rewrite"
+    return None
+
+
+def _refuse_engine(schema: TableSchema) -> str | None:
+    if not schema.is_primary_key:
+        return None
+    engine = (schema.option("merge-engine") or MergeEngine.DEDUPLICATE).lower()
+    if engine not in _ENGINES:
+        return f"merge-engine {engine} is not known to this version"
+    if engine == MergeEngine.PARTIAL_UPDATE:
+        return _refuse_partial_update(schema)
+    return _refuse_aggregators(schema) if engine == MergeEngine.AGGREGATION else None
+
+
+def _refuse_partial_update(schema: TableSchema) -> str | None:
+    for name, _ in schema.options:
+        if name.startswith("fields.") and name.endswith(".sequence-group"):
+            return f"partial-update with sequence groups is not supported yet ({name})"
+        if name == "partial-update.remove-record-on-sequence-group":
+            return f"partial-update with sequence groups is not supported yet ({name})"
+        is_aggregate = name.startswith("fields.") and name.endswith(("aggregate-function",))
+        if is_aggregate and schema.option(name) != "last_non_null_value":
+            return f"partial-update with aggregations is not supported yet ({name})"
+    return None
+
+
+def _refuse_aggregators(schema: TableSchema) -> str | None:
+    for name, value in schema.options:
+        is_aggregate = name.startswith("fields.") and name.endswith("aggregate-function")
+        if is_aggregate and value not in AGGREGATORS:
+            return f"the aggregate function {value} is not supported yet ({name})"
+    return None
+
+
+def _all_types(data_type: DataType) -> Iterator[DataType]:
+    yield data_type
+    inner = (data_type.element, data_type.key, data_type.value, *(field.type for field in data_type.fields))
+    for part in inner:
+        if part is not None:
+            yield from _all_types(part)
+
+
+def _is_on(schema: TableSchema, name: str) -> bool:
+    return (schema.option(name) or "").lower() == "true"
+
+
+_RULES: Final[tuple[Callable[[TableSchema], str | None], ...]] = (
+    _refuse_kind,
+    _refuse_switch,
+    _refuse_buckets,
+    _refuse_external_paths,
+    _refuse_key_indexes,
+    _refuse_format,
+    _refuse_types,
+    _refuse_engine,
+)
