@@ -35,7 +35,7 @@ test: install $(VENV)/.stamp-archive ## Run the tests (ARGS="-k name" for some o
 test-spark35: $(VENV35)/.stamp-java $(VENV35)/.stamp-archive ## Run the tests on Spark 3.5, in .venv-spark35
 	PACKSTONE_JVM_OPTIONS="$(call jvm_options,$(VENV35))" $(VENV35)/bin/python -m pytest -q --durations=10 $(ARGS) tests
 
-interop: install $(VENV)/.stamp-archive $(VENV_INTEROP)/.stamp-packages ## Let pypaimon, pypaimon-rust and Java Paimon read what Packstone compacted
+interop: install $(VENV)/.stamp-archive $(VENV_INTEROP)/.stamp-jars ## Let pypaimon, pypaimon-rust and Java Paimon read what Packstone compacted
 	PACKSTONE_INTEROP=1 PACKSTONE_INTEROP_VENV="$(abspath $(VENV_INTEROP))" PACKSTONE_JVM_OPTIONS="$(call jvm_options,$(VENV))" \
 	    $(PY) -m pytest -q --durations=10 $(ARGS) tests/interop
 
@@ -75,6 +75,11 @@ $(VENV35)/.stamp-packages: pyproject.toml constraints-spark35.txt scripts/make-v
 $(VENV_INTEROP)/.stamp-packages: constraints-interop.txt scripts/make-interop-venv | $(VENV)/.stamp-packages
 	PYTHON="$(PYTHON)" UV="$(VENV)/bin/uv" scripts/make-interop-venv $(VENV_INTEROP) constraints-interop.txt
 	@touch $@
+
+# No stamp where Maven could not be reached: the next `make interop` asks again.
+$(VENV_INTEROP)/.stamp-jars: $(VENV_INTEROP)/.stamp-packages scripts/fetch-interop-jars
+	scripts/fetch-interop-jars $(VENV_INTEROP)/jars
+	@[ -e $(VENV_INTEROP)/jars/why-not.txt ] || touch $@
 
 $(VENV)/.stamp-java: $(VENV)/.stamp-packages scripts/ensure-java
 	scripts/ensure-java $(VENV) constraints.txt

@@ -1,17 +1,19 @@
-"""The worker's other end: pypaimon and pypaimon-rust as calls, from Packstone's Python."""
+"""The workers' other end: pypaimon, pypaimon-rust and Java Paimon as calls, from Packstone's Python."""
 
+import importlib.util
 import json
 import os
 import subprocess
 from pathlib import Path
 from typing import Any, Self
 
-ROOT = Path(__file__).resolve().parents[3]
-PYTHON = Path(os.environ.get("PACKSTONE_INTEROP_VENV", ROOT / ".venv-interop")) / "bin/python"
+INTEROP = Path(__file__).resolve().parents[1]
+VENV = Path(os.environ.get("PACKSTONE_INTEROP_VENV", INTEROP.parents[1] / ".venv-interop"))
+JARS = VENV / "jars"
 
 
 class WorkerError(Exception):
-    """pypaimon refused or failed; ``trace`` is its own traceback."""
+    """The other side refused or failed; ``trace`` is its own traceback."""
 
     def __init__(self, kind: str, message: str, trace: str) -> None:
         super().__init__(f"{kind}: {message}")
@@ -19,14 +21,46 @@ class WorkerError(Exception):
         self.trace = trace
 
 
-class Worker:
-    """One process with pypaimon; it lives as long as the object is open, so that it starts once."""
+def python_command() -> list[str]:
+    """The command that starts pypaimon and pypaimon-rust."""
+    return [str(VENV / "bin/python"), "-m", "paimon_interop.worker"]
 
-    def __init__(self, log: Path | None = None) -> None:
+
+def java_command() -> list[str]:
+    """Java Paimon, on Spark's own Hadoop classes; from source, so a JDK is needed and nothing is built."""
+    spark = Path(importlib.util.find_spec("pyspark").origin).parent / "jars"
+    wanted = ("hadoop-client-*", "slf4j-api-*", "log4j-api-*", "log4j-core-*", "log4j-slf4j2-*", "jcl-over-slf4j-*")
+    jars = [*JARS.glob("paimon-bundle-*.jar"), *(jar for name in wanted for jar in spark.glob(name))]
+    fast = ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"]
+    return [java(), *fast, "-cp", os.pathsep.join(map(str, jars)), str(INTEROP / "java/PaimonWorker.java")]
+
+
+def java() -> str:
+    """The Java that Spark would take."""
+    home = os.environ.get("JAVA_HOME")
+    return str(Path(home) / "bin/java") if home else "java"
+
+
+def why_no_java() -> str | None:
+    """Why Java Paimon cannot take part, or None if it can."""
+    if not any(JARS.glob("paimon-bundle-*.jar")):
+        reason = JARS / "why-not.txt"
+        return f"no Java Paimon: {reason.read_text(encoding='utf-8').strip() if reason.exists() else 'not fetched'}"
+    try:
+        modules = subprocess.run([java(), "--list-modules"], capture_output=True, text=True, check=False).stdout
+    except OSError as error:
+        return f"no Java Paimon: {error}"
+    return None if "jdk.compiler" in modules else "no Java Paimon: this Java has no compiler (a JDK is needed)"
+
+
+class Worker:
+    """One process with pypaimon or Java Paimon; it lives as long as the object is open, so that it starts once."""
+
+    def __init__(self, command: list[str] | None = None, *, log: Path | None = None) -> None:
         self._log = log.open("a", encoding="utf-8") if log else None
         self._process = subprocess.Popen(
-            [PYTHON, "-m", "paimon_interop.worker"],
-            cwd=Path(__file__).resolve().parents[1],
+            command or python_command(),
+            cwd=INTEROP,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._log or subprocess.DEVNULL,
@@ -59,7 +93,7 @@ class Worker:
         answer = json.loads(line)
         if "error" in answer:
             raise WorkerError(answer["kind"], answer["error"], answer["trace"])
-        return answer["ok"]
+        return sorted_rows(answer["ok"])
 
     def close(self) -> None:
         """Let the process end; a second call does nothing."""
@@ -74,3 +108,10 @@ class Worker:
             self._process.stdout.close()
         if self._log:
             self._log.close()
+
+
+def sorted_rows(answer: Any) -> Any:
+    """Rows in the order of ``rows.py``, whoever read them."""
+    if isinstance(answer, dict) and "rows" in answer:
+        return answer | {"rows": sorted(answer["rows"], key=lambda row: json.dumps(row, sort_keys=True))}
+    return answer
