@@ -1,12 +1,13 @@
 """Frozen values to JSON and back: what specs, results, journals and owner files are written in.
 
-Only what our values are made of is understood: str, int, float, bool, None, enums, tuples, unions with
-None, and dataclasses of these. A file written by a newer packstone says so in ``format_version`` and is
+Only what our values are made of is understood: str, int, float, bool, bytes (as base64), None, enums, tuples, unions
+with None, and dataclasses of these. A file written by a newer packstone says so in ``format_version`` and is
 refused, because acting on half-understood records is how rows get lost.
 """
 
 from __future__ import annotations
 
+import base64
 import dataclasses
 import json
 import types
@@ -30,6 +31,8 @@ def to_plain(value: Any) -> Any:  # noqa: ANN401 - any of our values
         return {f.name: to_plain(getattr(value, f.name)) for f in dataclasses.fields(value)}
     if isinstance(value, tuple | list):
         return [to_plain(item) for item in value]
+    if isinstance(value, bytes):
+        return base64.b64encode(value).decode()
     return value
 
 
@@ -46,7 +49,7 @@ def from_plain(kind: Any, plain: Any) -> Any:  # noqa: ANN401 - any of our value
         return None if plain is None else from_plain(inner[0], plain)
     if isinstance(kind, type) and issubclass(kind, Enum):
         return kind(plain)
-    return plain
+    return base64.b64decode(plain, validate=True) if kind is bytes else plain
 
 
 def dump_record(value: object) -> bytes:
