@@ -1,0 +1,269 @@
+"""Avro's container file: a header with the schema, then compressed blocks of records.
+
+fastavro decodes and encodes the records; the container is handled here, because
+
+* PyArrow already brings zstd and snappy, so no further library is needed for them;
+* a logical type would turn every timestamp into a datetime object: slow, and wrong beyond the year 9999. The schema is
+  handed to fastavro without its logical types, so that a long stays the long that was written;
+* a writer that rolls its files must know how many compressed bytes it has written so far.
+"""
+
+from __future__ import annotations
+
+import bz2
+import hashlib
+import io
+import json
+import lzma
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import fastavro
+import pyarrow as pa
+
+from packstone.errors import CorruptionError, InvalidInputError
+
+_MAGIC: Final = b"Obj\x01"
+_SYNC_BYTES: Final = 16
+_BLOCK_BYTES: Final = 64_000  # Java's default distance between two sync marks
+_CRC_BYTES: Final = 4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AvroHeader:
+    """What stands before the first block."""
+
+    schema: str  # JSON, as it was written
+    codec: str
+    sync: bytes
+    end: int  # where the first block begins
+
+
+def read_header(data: bytes, *, path: str) -> AvroHeader:
+    """Read the header of an Avro file; CorruptionError names the file if it is none."""
+    if data[: len(_MAGIC)] != _MAGIC:
+        raise CorruptionError(f"{path} is no Avro file.", path=path)
+    try:
+        metadata, at = _read_map(data, len(_MAGIC))
+        schema = metadata[b"avro.schema"].decode()
+    except (IndexError, KeyError, ValueError) as error:
+        raise CorruptionError(f"The Avro header of {path} cannot be read.", path=path) from error
+    codec = metadata.get(b"avro.codec", b"null").decode(errors="replace")
+    return AvroHeader(schema=schema, codec=codec, sync=data[at : at + _SYNC_BYTES], end=at + _SYNC_BYTES)
+
+
+def read_records(
+    data: bytes, *, path: str, wanted: Callable[[Mapping[str, Any]], Mapping[str, Any]] | None = None
+) -> Iterator[dict[str, Any]]:
+    """Yield the records of an Avro file as plain values, without logical types.
+
+    ``wanted`` gets the file's schema and returns the one to read with, usually the same with fewer fields: the others
+    are skipped without being decoded.
+    """
+    header = read_header(data, path=path)
+    written = plain_schema(header, path=path)
+    plain = io.BytesIO(b"".join(_plain_file(data, header, written, path=path)))
+    reader_schema = None if wanted is None else dict(wanted(written))
+    try:
+        yield from fastavro.reader(plain, reader_schema)  # type: ignore[misc]
+    except (EOFError, ValueError, IndexError, KeyError, TypeError, OverflowError) as error:
+        raise CorruptionError(f"A record of {path} cannot be read: {error}.", path=path) from error
+
+
+def plain_schema(header: AvroHeader, *, path: str) -> dict[str, Any]:
+    """The schema of a file without its logical types."""
+    try:
+        schema = _without_logical_types(json.loads(header.schema))
+    except ValueError as error:
+        raise CorruptionError(f"The Avro schema of {path} is no JSON.", path=path) from error
+    if not isinstance(schema, dict):
+        raise CorruptionError(f"{path} holds no records but {schema!r}.", path=path)
+    return schema
+
+
+class AvroWriter:
+    """Builds an Avro file in memory; ``size_bytes`` tells what is already compressed."""
+
+    def __init__(self, schema: Mapping[str, Any], *, codec: str, level: int | None = None) -> None:
+        self._schema = fastavro.parse_schema(_without_logical_types(dict(schema)))
+        self._compress = _compressor(codec, level)
+        text = json.dumps(schema).encode()
+        self._sync = hashlib.md5(text, usedforsecurity=False).digest()  # any 16 bytes will do; these are repeatable
+        header = _MAGIC + _write_map({b"avro.schema": text, b"avro.codec": _avro_codec(codec).encode()}) + self._sync
+        self._blocks = [header]
+        self._pending = io.BytesIO()
+        self._pending_records = 0
+        self.size_bytes = len(header)
+
+    def write(self, record: Mapping[str, Any]) -> None:
+        """Add one record."""
+        fastavro.schemaless_writer(self._pending, self._schema, record)
+        self._pending_records += 1
+        if self._pending.tell() >= _BLOCK_BYTES:
+            self._flush()
+
+    def finish(self) -> bytes:
+        """Return the whole file."""
+        self._flush()
+        return b"".join(self._blocks)
+
+    def _flush(self) -> None:
+        if not self._pending_records:
+            return
+        body = self._compress(self._pending.getvalue())
+        block = _write_long(self._pending_records) + _write_long(len(body)) + body + self._sync
+        self._blocks.append(block)
+        self.size_bytes += len(block)
+        self._pending = io.BytesIO()
+        self._pending_records = 0
+
+
+def write_records(
+    schema: Mapping[str, Any], records: Iterable[Mapping[str, Any]], *, codec: str, level: int | None = None
+) -> bytes:
+    """Build a whole Avro file of records."""
+    writer = AvroWriter(schema, codec=codec, level=level)
+    for record in records:
+        writer.write(record)
+    return writer.finish()
+
+
+def _plain_file(data: bytes, header: AvroHeader, schema: Mapping[str, Any], *, path: str) -> Iterator[bytes]:
+    """The same file without compression and logical types, piece by piece."""
+    decompress = _decompressor(header.codec, path)
+    yield _MAGIC + _write_map({b"avro.schema": json.dumps(schema).encode(), b"avro.codec": b"null"}) + header.sync
+    at = header.end
+    while at < len(data):
+        try:
+            count, at = _read_long(data, at)
+            size, at = _read_long(data, at)
+            body = decompress(data[at : at + size])
+        except (IndexError, ValueError, EOFError, OSError, zlib.error, lzma.LZMAError) as error:
+            raise CorruptionError(f"A block of {path} cannot be read: {error}.", path=path) from error
+        at += size + _SYNC_BYTES
+        if at > len(data) or data[at - _SYNC_BYTES : at] != header.sync:
+            raise CorruptionError(f"{path} is cut off or damaged: a block does not end where it should.", path=path)
+        yield _write_long(count) + _write_long(len(body)) + body + header.sync
+
+
+def _without_logical_types(schema: Any) -> Any:  # noqa: ANN401 - JSON
+    if isinstance(schema, list):
+        return [_without_logical_types(branch) for branch in schema]
+    if isinstance(schema, dict):
+        return {
+            key: _without_logical_types(value) if key in {"type", "fields", "items", "values"} else value
+            for key, value in schema.items()
+            if key != "logicalType"
+        }
+    return schema
+
+
+def _decompressor(codec: str, path: str) -> Callable[[bytes], bytes]:
+    match codec:
+        case "null":
+            return bytes
+        case "deflate":
+            return lambda body: zlib.decompress(body, -zlib.MAX_WBITS)
+        case "zstandard":
+            return lambda body: bytes(pa.input_stream(pa.py_buffer(body), compression="zstd").read())
+        case "snappy":
+            return _unsnap
+        case "bzip2":
+            return bz2.decompress
+        case "xz":
+            return lzma.decompress
+        case _:
+            raise InvalidInputError(f"{path} is compressed with {codec!r}, which this version cannot read.", path=path)
+
+
+def _compressor(codec: str, level: int | None) -> Callable[[bytes], bytes]:
+    match _avro_codec(codec):
+        case "null":
+            return bytes
+        case "deflate":
+            return lambda body: zlib.compress(body, -1 if level is None else level, -zlib.MAX_WBITS)
+        case "zstandard":
+            zstd = pa.Codec("zstd", compression_level=1 if level is None else level)
+            return lambda body: bytes(zstd.compress(body, asbytes=True))
+        case "snappy":
+            snappy = pa.Codec("snappy")
+            return lambda body: (
+                bytes(snappy.compress(body, asbytes=True)) + zlib.crc32(body).to_bytes(_CRC_BYTES, "big")
+            )
+        case "bzip2":
+            return bz2.compress
+        case "xz":
+            return lzma.compress
+        case _:
+            raise InvalidInputError(f"Avro files cannot be written with compression {codec!r}.", codec=codec)
+
+
+def _avro_codec(codec: str) -> str:
+    """Avro's own word for a compression as table options name it."""
+    name = codec.lower()
+    return {"zstd": "zstandard", "none": "null", "uncompressed": "null", "gzip": "deflate"}.get(name, name)
+
+
+def _unsnap(body: bytes) -> bytes:
+    compressed, crc = body[:-_CRC_BYTES], body[-_CRC_BYTES:]
+    size, shift = 0, 0
+    for byte in compressed:
+        size |= (byte & 0x7F) << shift
+        if byte < 0x80:  # noqa: PLR2004 - the last byte of a varint
+            break
+        shift += 7
+    plain = bytes(pa.decompress(compressed, decompressed_size=size, codec="snappy", asbytes=True))
+    if zlib.crc32(plain).to_bytes(_CRC_BYTES, "big") != crc:
+        raise ValueError("its checksum is wrong")
+    return plain
+
+
+def _read_long(data: bytes, at: int) -> tuple[int, int]:
+    """A zig-zag varint and where it ends."""
+    number, shift = 0, 0
+    while True:
+        byte = data[at]
+        at += 1
+        number |= (byte & 0x7F) << shift
+        if byte < 0x80:  # noqa: PLR2004 - the last byte of a varint
+            return (number >> 1) ^ -(number & 1), at
+        shift += 7
+
+
+def _write_long(number: int) -> bytes:
+    rest = (number << 1) ^ (number >> 63)
+    written = bytearray()
+    while rest > 0x7F:  # noqa: PLR2004 - seven bits a byte
+        written.append(rest & 0x7F | 0x80)
+        rest >>= 7
+    written.append(rest)
+    return bytes(written)
+
+
+def _read_map(data: bytes, at: int) -> tuple[dict[bytes, bytes], int]:
+    content: dict[bytes, bytes] = {}
+    while True:
+        count, at = _read_long(data, at)
+        if count == 0:
+            return content, at
+        if count < 0:  # then the size of the block in bytes follows
+            _, at = _read_long(data, at)
+        for _ in range(abs(count)):
+            key, at = _read_bytes(data, at)
+            content[key], at = _read_bytes(data, at)
+
+
+def _read_bytes(data: bytes, at: int) -> tuple[bytes, int]:
+    size, at = _read_long(data, at)
+    if size < 0 or at + size > len(data):
+        raise ValueError("cut off")
+    return data[at : at + size], at + size
+
+
+def _write_map(content: Mapping[bytes, bytes]) -> bytes:
+    pieces = [_write_long(len(content))]
+    for key, value in content.items():
+        pieces += [_write_long(len(key)), key, _write_long(len(value)), value]
+    return b"".join([*pieces, _write_long(0)])

@@ -1,0 +1,103 @@
+"""The Avro schemas of Paimon's metadata files, with the record names that Java gives them.
+
+A reader matches fields by name, ignores those it does not know and takes null for those that are missing; therefore
+files of all versions are read by name, and we write all fields that any version knows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+_NAME: Final = "org.apache.paimon.avro.generated.record"
+FORMAT_VERSION: Final = 2  # of manifests and manifest lists; only tables older than any release have another
+
+
+def _field(name: str, avro_type: object) -> dict[str, Any]:
+    return {"name": name, "type": avro_type}
+
+
+def _nullable(name: str, avro_type: object) -> dict[str, Any]:
+    return {"name": name, "type": ["null", avro_type], "default": None}
+
+
+def _array(items: object) -> dict[str, Any]:
+    return {"type": "array", "items": items}
+
+
+def _record(name: str, fields: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    return {"type": "record", "name": name, "fields": list(fields)}
+
+
+def _stats(owner: str, name: str) -> dict[str, Any]:
+    return _field(
+        name,
+        _record(
+            f"{owner}_{name}",
+            [
+                _field("_MIN_VALUES", "bytes"),
+                _field("_MAX_VALUES", "bytes"),
+                _nullable("_NULL_COUNTS", _array(["null", "long"])),
+            ],
+        ),
+    )
+
+
+_FILE_NAME: Final = f"{_NAME}__FILE"
+DATA_FILE: Final = _record(
+    _FILE_NAME,
+    [
+        _field("_FILE_NAME", "string"),
+        _field("_FILE_SIZE", "long"),
+        _field("_ROW_COUNT", "long"),
+        _field("_MIN_KEY", "bytes"),
+        _field("_MAX_KEY", "bytes"),
+        _stats(_FILE_NAME, "_KEY_STATS"),
+        _stats(_FILE_NAME, "_VALUE_STATS"),
+        _field("_MIN_SEQUENCE_NUMBER", "long"),
+        _field("_MAX_SEQUENCE_NUMBER", "long"),
+        _field("_SCHEMA_ID", "long"),
+        _field("_LEVEL", "int"),
+        _field("_EXTRA_FILES", _array("string")),
+        _nullable("_CREATION_TIME", {"type": "long", "logicalType": "timestamp-millis"}),
+        _nullable("_DELETE_ROW_COUNT", "long"),
+        _nullable("_EMBEDDED_FILE_INDEX", "bytes"),
+        _nullable("_FILE_SOURCE", "int"),
+        _nullable("_VALUE_STATS_COLS", _array("string")),
+        _nullable("_EXTERNAL_PATH", "string"),
+        _nullable("_FIRST_ROW_ID", "long"),
+        _nullable("_WRITE_COLS", _array("string")),
+        _nullable("_WRITE_COLS_SEQUENCES", _array("long")),
+    ],
+)
+MANIFEST: Final = _record(
+    _NAME,
+    [
+        _field("_VERSION", "int"),
+        _field("_KIND", "int"),
+        _field("_PARTITION", "bytes"),
+        _field("_BUCKET", "int"),
+        _field("_TOTAL_BUCKETS", "int"),
+        _field("_FILE", DATA_FILE),
+    ],
+)
+MANIFEST_LIST: Final = _record(
+    _NAME,
+    [
+        _field("_VERSION", "int"),
+        _field("_FILE_NAME", "string"),
+        _field("_FILE_SIZE", "long"),
+        _field("_NUM_ADDED_FILES", "long"),
+        _field("_NUM_DELETED_FILES", "long"),
+        _stats(_NAME, "_PARTITION_STATS"),
+        _field("_SCHEMA_ID", "long"),
+        _nullable("_MIN_BUCKET", "int"),
+        _nullable("_MAX_BUCKET", "int"),
+        _nullable("_MIN_LEVEL", "int"),
+        _nullable("_MAX_LEVEL", "int"),
+        _nullable("_MIN_ROW_ID", "long"),
+        _nullable("_MAX_ROW_ID", "long"),
+        _nullable("_TOTAL_BUCKETS", "int"),
+        _nullable("_EXTRA_FILES", _array("string")),
+    ],
+)

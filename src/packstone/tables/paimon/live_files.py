@@ -1,0 +1,136 @@
+"""The files that a snapshot consists of: what its manifests added and did not delete again.
+
+A table of a million files does not fit in memory with all that manifests say of them. So buckets are taken in *waves*:
+a first pass reads only partition and bucket of every entry, then each wave reads the manifests that hold an entry of
+one of its buckets. A table that fits in one wave is read once.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+
+from packstone.errors import CorruptionError
+from packstone.storage.fileio import FileIO
+from packstone.tables.paimon.manifest import BucketPredicate, read_manifest, read_manifest_buckets
+from packstone.tables.paimon.manifest_entry import BucketFiles, FileIdentity, FileKind, ManifestEntry
+from packstone.tables.paimon.manifest_file_meta import ManifestFileMeta
+from packstone.tables.paimon.manifest_list import read_all_manifests
+from packstone.tables.paimon.snapshot import Snapshot
+
+ManifestPredicate: TypeAlias = Callable[[ManifestFileMeta], bool]
+BucketKey: TypeAlias = tuple[bytes, int]
+
+WAVE_ENTRIES: Final = 250_000  # about 300 MB with statistics, 150 MB without
+
+
+def read_live_files(
+    io: FileIO,
+    table: str,
+    snapshot: Snapshot,
+    *,
+    wanted: BucketPredicate | None = None,
+    may_hold: ManifestPredicate | None = None,
+    lean: bool = False,
+    wave_entries: int = WAVE_ENTRIES,
+) -> Iterator[BucketFiles]:
+    """Yield each wanted bucket with its live files, in the order in which manifests name them first.
+
+    ``wanted`` is asked with partition (its bytes) and bucket. ``may_hold`` may drop whole manifests by what their list
+    says of them, if none of their entries can be wanted. ``lean`` leaves the statistics out (see manifest.py).
+    A file that is deleted without having been added is a CorruptionError.
+    """
+    metas = [meta for meta in read_all_manifests(io, table, snapshot) if may_hold is None or may_hold(meta)]
+    paths = tuple(f"{table}/manifest/{meta.file_name}" for meta in metas)
+    if sum(meta.num_added_files + meta.num_deleted_files for meta in metas) <= wave_entries:
+        yield from merge_entries(_entries(io, paths, wanted, lean=lean))
+        return
+    for wave in _waves(_index(io, paths, wanted), wave_entries):
+        yield from merge_entries(_entries(io, wave.paths, wave.holds, lean=lean))
+
+
+def merge_entries(entries: Iterable[ManifestEntry]) -> Iterator[BucketFiles]:
+    """Cancel deletes against adds and group what is left by bucket."""
+    live: dict[FileIdentity, ManifestEntry] = {}
+    for entry in entries:
+        identity = entry.identity
+        if entry.kind is FileKind.ADD:
+            if identity in live:
+                raise CorruptionError(f"{entry.file.file_name} is added twice.", file=entry.file.file_name)
+            live[identity] = entry
+        elif live.pop(identity, None) is None:
+            raise CorruptionError(f"{entry.file.file_name} is deleted but was never added.", file=entry.file.file_name)
+    buckets: dict[BucketKey, list[ManifestEntry]] = {}
+    for entry in live.values():
+        buckets.setdefault((entry.partition, entry.bucket), []).append(entry)
+    live.clear()
+    for (partition, bucket), group in buckets.items():
+        yield BucketFiles(
+            partition=partition,
+            bucket=bucket,
+            total_buckets=group[-1].total_buckets,
+            files=tuple(entry.file for entry in group),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Wave:
+    """Some buckets, and the manifests that hold entries of them."""
+
+    paths: tuple[str, ...]
+    buckets: frozenset[BucketKey]
+
+    def holds(self, partition: bytes, bucket: int) -> bool:
+        return (partition, bucket) in self.buckets
+
+
+@dataclass(slots=True, kw_only=True)
+class _Index:
+    """Entries per bucket (in order of first appearance), and per manifest the numbers of its buckets."""
+
+    counts: dict[BucketKey, list[int]]
+    manifests: list[tuple[str, array[int]]]
+
+
+def _index(io: FileIO, paths: Iterable[str], wanted: BucketPredicate | None) -> _Index:
+    index = _Index(counts={}, manifests=[])
+    for path in paths:
+        seen: set[int] = set()
+        for key in read_manifest_buckets(io, path):
+            slot = index.counts.get(key)
+            if slot is None:
+                if wanted is not None and not wanted(*key):
+                    continue
+                slot = index.counts[key] = [len(index.counts), 0]
+            slot[1] += 1
+            seen.add(slot[0])
+        if seen:
+            index.manifests.append((path, array("L", sorted(seen))))
+    return index
+
+
+def _waves(index: _Index, wave_entries: int) -> Iterator[_Wave]:
+    start, entries = 0, 0
+    keys = list(index.counts)
+    for number, key in enumerate(keys):
+        count = index.counts[key][1]
+        if entries and entries + count > wave_entries:
+            yield _wave(index, keys, range(start, number))
+            start, entries = number, 0
+        entries += count
+    if entries:
+        yield _wave(index, keys, range(start, len(keys)))
+
+
+def _wave(index: _Index, keys: list[BucketKey], numbers: range) -> _Wave:
+    paths = tuple(path for path, held in index.manifests if any(number in numbers for number in held))
+    return _Wave(paths=paths, buckets=frozenset(keys[number] for number in numbers))
+
+
+def _entries(
+    io: FileIO, paths: Iterable[str], wanted: BucketPredicate | None, *, lean: bool
+) -> Iterator[ManifestEntry]:
+    for path in paths:
+        yield from read_manifest(io, path, wanted=wanted, lean=lean)
