@@ -7,7 +7,27 @@ import os
 import sys
 from pathlib import Path
 
+import pytest
+
 sys.path.insert(0, str(Path(__file__).parent))  # for paimon_interop: tests are imported by path, not as packages
+
+from paimon_interop.client import Worker, java_command, why_no_java
 
 if not os.environ.get("PACKSTONE_INTEROP"):
     collect_ignore_glob = ["test_*.py"]
+
+
+@pytest.fixture(scope="session")
+def python(tmp_path_factory):
+    """Pypaimon and pypaimon-rust, in a process of their own."""
+    with Worker(log=tmp_path_factory.mktemp("worker") / "python.log") as worker:
+        yield worker
+
+
+@pytest.fixture(scope="session")
+def java(tmp_path_factory):
+    """Java Paimon, in a process of its own; without it the test is skipped with the reason."""
+    if why := why_no_java():
+        pytest.skip(why)
+    with Worker(java_command(), log=tmp_path_factory.mktemp("worker") / "java.log") as worker:
+        yield worker

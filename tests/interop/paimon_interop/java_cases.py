@@ -205,10 +205,18 @@ def appended() -> JavaCase:
     )
 
 
-JAVA_FIXTURES = (compacted(), levels(), deletes(), dynamic_bucket(), evolved(), appended(), formats_by_level())
+JAVA_FIXTURES = (
+    compacted(),
+    settled(),
+    levels(),
+    deletes(),
+    dynamic_bucket(),
+    evolved(),
+    appended(),
+    formats_by_level(),
+)
 JAVA_CASES = (
     *JAVA_FIXTURES,
-    settled(),
     partial_update(),
     aggregated(),
     first_row(),

@@ -22,6 +22,8 @@ from pypaimon.schema.data_types import DataField, DataTypeParser, PyarrowFieldPa
 from pypaimon.schema.schema_change import SchemaChange
 from pypaimon_rust.datafusion import PaimonCatalog
 
+from paimon_interop.corruptions import corrupt
+from paimon_interop.invariants import problems_of
 from paimon_interop.rows import arrow_table, rows_of
 
 Request = dict[str, Any]
@@ -122,6 +124,16 @@ def create_tag(request: Request) -> None:
     catalog.create_tag(name, request["tag"])
 
 
+def check(request: Request) -> list[str]:
+    """What is wrong with a table's files."""
+    return problems_of(request["table"])
+
+
+def break_table(request: Request) -> None:
+    """Break a table on purpose."""
+    corrupt(Path(request["table"]), request["how"])
+
+
 def append_loop(request: Request) -> dict[str, int]:
     """Append single-row commits of the keys ``first``, ``first + step``, ... until ``seconds`` are over.
 
@@ -180,7 +192,15 @@ def rust_table(path: str) -> Any:
 
 
 COMMANDS: dict[str, Callable[[Request], Any]] = {
-    command.__name__: command for command in (create, alter, write, read, snapshots, create_tag, append_loop)
+    "create": create,
+    "alter": alter,
+    "write": write,
+    "read": read,
+    "snapshots": snapshots,
+    "create_tag": create_tag,
+    "check": check,
+    "corrupt": break_table,
+    "append_loop": append_loop,
 }
 
 
