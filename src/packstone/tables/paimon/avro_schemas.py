@@ -11,6 +11,7 @@ from typing import Any, Final
 
 _NAME: Final = "org.apache.paimon.avro.generated.record"
 FORMAT_VERSION: Final = 2  # of manifests and manifest lists; only tables older than any release have another
+INDEX_FORMAT_VERSION: Final = 1
 
 
 def _field(name: str, avro_type: object) -> dict[str, Any]:
@@ -99,5 +100,36 @@ MANIFEST_LIST: Final = _record(
         _nullable("_MAX_ROW_ID", "long"),
         _nullable("_TOTAL_BUCKETS", "int"),
         _nullable("_EXTRA_FILES", _array("string")),
+    ],
+)
+_RANGE: Final = _record(
+    f"{_NAME}__DELETIONS_VECTORS_RANGES",
+    [_field("f0", "string"), _field("f1", "int"), _field("f2", "int"), _nullable("_CARDINALITY", "long")],
+)
+_GLOBAL_INDEX: Final = _record(
+    f"{_NAME}__GLOBAL_INDEX",
+    [
+        _field("_ROW_RANGE_START", "long"),
+        _field("_ROW_RANGE_END", "long"),
+        _field("_INDEX_FIELD_ID", "int"),
+        _nullable("_EXTRA_FIELD_IDS", _array("int")),
+        _nullable("_INDEX_META", "bytes"),
+        _nullable("_SOURCE_META", "bytes"),
+    ],
+)
+INDEX_MANIFEST: Final = _record(
+    _NAME,
+    [
+        _field("_VERSION", "int"),
+        _field("_KIND", "int"),
+        _field("_PARTITION", "bytes"),
+        _field("_BUCKET", "int"),
+        _field("_INDEX_TYPE", "string"),
+        _field("_FILE_NAME", "string"),
+        _field("_FILE_SIZE", "long"),
+        _field("_ROW_COUNT", "long"),
+        _nullable("_DELETIONS_VECTORS_RANGES", _array(["null", _RANGE])),
+        _nullable("_EXTERNAL_PATH", "string"),
+        _nullable("_GLOBAL_INDEX", _GLOBAL_INDEX),
     ],
 )
