@@ -10,7 +10,7 @@ from packstone.errors import UnfaithfulError, UnreadableFileError
 from packstone.rewrite.parquet_footer import one_line
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     import pyarrow.parquet as pq
 
@@ -21,11 +21,16 @@ _PROBED_ROWS = 256
 
 
 def read_batches(
-    file: pq.ParquetFile, path: str, *, batch_rows: int, columns: list[str] | None = None
+    file: pq.ParquetFile,
+    path: str,
+    *,
+    batch_rows: int,
+    columns: list[str] | None = None,
+    row_groups: Sequence[int] | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """Yield the rows of one row group after the other: PyArrow has no batch of nested dictionaries over two of them."""
     try:
-        for group in range(file.num_row_groups):
+        for group in range(file.num_row_groups) if row_groups is None else row_groups:
             yield from file.iter_batches(batch_size=batch_rows, row_groups=[group], columns=columns, use_threads=False)
     except pa.ArrowNotImplementedError as error:
         raise UnfaithfulError(f"PyArrow cannot read {path}: {one_line(error)}") from error
