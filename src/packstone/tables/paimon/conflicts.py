@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 # Turns a serialised key into something with Paimon's order.
 KeyOrder: TypeAlias = "Callable[[bytes], Any]"
-_Line: TypeAlias = tuple[int, str, tuple[str, ...], bytes | None, str | None]
+FileLine: TypeAlias = tuple[int, str, tuple[str, ...], bytes | None, str | None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,10 +99,10 @@ def _other_bucket_count(edit: Edit, touched: Touched) -> Iterator[str]:
 
 
 def _gone(edit: Edit, live: tuple[DataFileMeta, ...]) -> Iterator[str]:
-    lines = {_line(file) for file in live}
+    lines = {file_line(file) for file in live}
     levels = {file.file_name: file.level for file in live}
     for file in edit.before:
-        if _line(file) in lines:
+        if file_line(file) in lines:
             continue
         level = levels.get(file.file_name)
         if level is None:
@@ -133,8 +133,8 @@ def _other_vectors(edit: Edit, touched: Touched) -> Iterator[str]:
 
 
 def _after(edit: Edit, live: tuple[DataFileMeta, ...]) -> tuple[DataFileMeta, ...]:
-    taken = {_line(file) for file in edit.before}
-    return (*(file for file in live if _line(file) not in taken), *edit.after)
+    taken = {file_line(file) for file in edit.before}
+    return (*(file for file in live if file_line(file) not in taken), *edit.after)
 
 
 def _overlaps(files: tuple[DataFileMeta, ...], key_order: KeyOrder) -> Iterator[str]:
@@ -149,6 +149,6 @@ def _overlaps(files: tuple[DataFileMeta, ...], key_order: KeyOrder) -> Iterator[
                 yield f"the keys of {one[2]} and {other[2]} would overlap on level {level}"
 
 
-def _line(file: DataFileMeta) -> _Line:
+def file_line(file: DataFileMeta) -> FileLine:
     """Part of the identity that distinguishes files of one bucket."""
     return file.level, file.file_name, file.extra_files, file.embedded_file_index, file.external_path

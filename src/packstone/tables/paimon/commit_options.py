@@ -1,0 +1,34 @@
+"""What a commit is told, and what it is lent: the clock, ids and chance belong to whoever runs it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from packstone.tables.paimon.manifest_merge import MergeLimits
+from packstone.tables.paimon.publish import BATCH_IDENTIFIER
+from packstone.tables.paimon.retry_wait import RetryWait
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommitOptions:
+    """Who commits, and how."""
+
+    user: str
+    writer_version: str  # "packstone-0.1.0"
+    identifier: int = BATCH_IDENTIFIER
+    retry: RetryWait = field(default_factory=RetryWait)
+    merge: MergeLimits = field(default_factory=MergeLimits)
+    manifest_codec: str = "zstd"
+    settle_seconds: float = 0.05  # how long after publishing we look again; other writers' window is milliseconds
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommitTools:
+    """What the service owns. ``record`` is told paths before they are created, so that leftovers are known by name."""
+
+    now_ms: Callable[[], int]
+    new_id: Callable[[], str]
+    draw: Callable[[], float]  # a random number in [0, 1)
+    sleep: Callable[[float], None]
+    record: Callable[[tuple[str, ...]], None]
