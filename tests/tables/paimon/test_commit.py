@@ -14,7 +14,17 @@ from packstone.storage.faulty import Action, Fault, FaultyFileIO, Moment
 from packstone.storage.fileio import Capabilities
 from packstone.storage.local import LocalFileIO
 from packstone.tables.paimon.commit import commit_edits
+from packstone.tables.paimon.data_file_meta import EMPTY_ROW
+from packstone.tables.paimon.index_manifest import (
+    DELETION_VECTORS,
+    HASH,
+    DeletionVectorRange,
+    IndexEntry,
+    read_index_manifest,
+    write_index_manifest,
+)
 from packstone.tables.paimon.live_files import read_live_files
+from packstone.tables.paimon.manifest_entry import FileKind
 from packstone.tables.paimon.manifest_merge import MergeLimits
 from packstone.tables.paimon.publish import Published, check_published
 from packstone.tables.paimon.retry_wait import RetryWait
@@ -72,6 +82,7 @@ def test_what_a_compaction_does_not_change_is_inherited(lake):
     path = lake.path / "snapshot/snapshot-3"
     (lake.path / "statistics").mkdir()
     (lake.path / "statistics/stat-1").write_text(json.dumps({"schemaId": 0}))
+    write_index_manifest(LocalFileIO(), f"{lake.table}/manifest", [index("h", (), HASH)], name="index-manifest-1")
     told = {
         "watermark": 99,
         "indexManifest": "index-manifest-1",
@@ -447,6 +458,63 @@ def test_only_manifests_of_touched_partitions_are_read(tmp_path):
     assert report.snapshot_id == 5
     assert len([name for name in read if name.startswith("manifest-") and "list" not in name]) == 1
     assert lake.rows() == before
+    assert lake.problems() == []
+
+
+def index(name, files, kind=DELETION_VECTORS, bucket=0):
+    """One index file; of deletion vectors, with one for each data file."""
+    return IndexEntry(
+        kind=FileKind.ADD,
+        partition=EMPTY_ROW,
+        bucket=bucket,
+        index_type=kind,
+        file_name=name,
+        file_size=1,
+        row_count=len(files),
+        ranges=tuple(DeletionVectorRange(data_file=file, offset=1, length=1) for file in files) or None,
+    )
+
+
+def set_index(lake, *entries):
+    """Give the newest snapshot an index manifest."""
+    write_index_manifest(LocalFileIO(), f"{lake.table}/manifest", entries, name="index-manifest-1", codec="deflate")
+    latest = lake.latest()
+    told = json.dumps(latest | {"indexManifest": "index-manifest-1"})
+    (lake.path / f"snapshot/snapshot-{latest['id']}").write_text(told)
+
+
+def test_rows_deleted_since_the_plan_stay_deleted(lake):
+    """A deletion vector that an input got after the plan is a conflict of its bucket only."""
+    edits = lake.compaction()
+    set_index(lake, index("dv", [edits[0].before[0].file_name], bucket=edits[0].bucket))
+    report = commit(lake, edits)
+    assert [bucket for _, bucket in report.committed] == [edits[1].bucket]
+    assert "deletion vectors of its inputs changed (dv)" in report.conflicting[0].why
+
+
+@pytest.mark.parametrize("others", [(), ("h",)])
+def test_consumed_deletion_vectors_go(lake, others):
+    """An edit that applied the vectors of its inputs takes them out of the index manifest; other indexes stay."""
+    (edit,) = lake.compaction(buckets=[0])
+    set_index(lake, index("dv", [edit.before[0].file_name]), *(index(name, (), HASH) for name in others))
+    report = commit(lake, [replace(edit, index_files=("dv",))])
+    assert report.conflicting == ()
+    name = lake.latest().get("indexManifest")
+    assert (name is not None) is bool(others)
+    if name is not None:
+        found = read_index_manifest(LocalFileIO(), f"{lake.table}/manifest/{name}")
+        assert tuple(entry.file_name for entry in found) == others
+
+
+@pytest.mark.parametrize("harm", ["gone", "short"])
+def test_a_missing_output_is_not_published(lake, harm):
+    """Each output is looked for before a manifest names it."""
+    edits = lake.compaction()
+    path = lake.bucket_folder(0) / edits[0].after[0].file_name
+    path.unlink() if harm == "gone" else path.write_bytes(b"short")
+    report = commit(lake, edits)
+    assert [bucket for _, bucket in report.committed] == [1]
+    assert "is not there" in report.conflicting[0].why
     assert lake.problems() == []
 
 

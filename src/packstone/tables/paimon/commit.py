@@ -27,6 +27,7 @@ from packstone.tables.paimon.conflicts import BucketConflict, Touched, file_line
 from packstone.tables.paimon.draft import DraftWriter
 from packstone.tables.paimon.edit import check_edits
 from packstone.tables.paimon.manifest import UNREAD_STATS
+from packstone.tables.paimon.paths import bucket_folders, data_file_path
 from packstone.tables.paimon.publish import (
     Publish,
     Published,
@@ -156,14 +157,30 @@ class _Commit:
         schema = read_latest_schema(self._io, self._table)
         touched = self._read_touched(base, schema)
         order = key_order(schema) if schema.is_primary_key else None
-        conflicts = find_conflicts(self._edits, touched, key_order=order)
-        self._conflicts.extend(conflicts)
-        lost = {(conflict.partition, conflict.bucket) for conflict in conflicts}
-        self._edits = tuple(edit for edit in self._edits if edit.bucket_id not in lost)
+        self._drop(find_conflicts(self._edits, touched, key_order=order))
+        self._drop(self._find_missing(schema))
         if not self._edits:
             return None
         edits = tuple(_complete(edit, touched.files.get(edit.bucket_id, ())) for edit in self._edits)
         return self._writer.write(base, edits, schema=schema)
+
+    def _drop(self, conflicts: tuple[BucketConflict, ...]) -> None:
+        self._conflicts.extend(conflicts)
+        lost = {(conflict.partition, conflict.bucket) for conflict in conflicts}
+        self._edits = tuple(edit for edit in self._edits if edit.bucket_id not in lost)
+
+    def _find_missing(self, schema: TableSchema) -> tuple[BucketConflict, ...]:
+        """Look for every output before a manifest names it: what is published without its files is a broken table."""
+        found = []
+        for edit in self._edits:
+            folders = bucket_folders(self._table, schema, partition=edit.partition, bucket=edit.bucket)
+            known = {file.file_name for file in edit.before}
+            for file in edit.after:
+                if file.file_name not in known and not _is_there(self._io, folders, file):
+                    why = f"the output {file.file_name} is not there, or not of {file.file_size} bytes"
+                    found.append(BucketConflict(partition=edit.partition, bucket=edit.bucket, why=why))
+                    break
+        return tuple(found)
 
     def _read_touched(self, base: Snapshot, schema: TableSchema) -> Touched:
         reader = TouchedReader(
@@ -238,6 +255,11 @@ class _Commit:
     def _is_expired(self, base: Snapshot) -> bool:
         latest = read_latest_snapshot(self._io, self._table)
         return latest is not None and latest.id > base.id
+
+
+def _is_there(io: FileIO, folders: tuple[str, ...], file: DataFileMeta) -> bool:
+    stats = (io.stat(data_file_path(folder, file)) for folder in folders)
+    return any(found is not None and found.size_bytes == file.file_size for found in stats)
 
 
 def _complete(edit: Edit, live: tuple[DataFileMeta, ...]) -> Edit:

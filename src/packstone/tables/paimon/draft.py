@@ -8,16 +8,18 @@ from __future__ import annotations
 
 import contextlib
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from typing import TYPE_CHECKING, Final
 
 from packstone.errors import CorruptionError
+from packstone.tables.paimon.index_manifest import write_index_manifest
 from packstone.tables.paimon.manifest import read_manifest, write_manifests
 from packstone.tables.paimon.manifest_entry import FileKind
 from packstone.tables.paimon.manifest_list import read_all_manifests, write_manifest_list
 from packstone.tables.paimon.manifest_merge import merge_manifests
 from packstone.tables.paimon.snapshot import CommitKind, Snapshot
+from packstone.tables.paimon.touched import read_index_entries
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -82,7 +84,10 @@ class DraftWriter:
             base_list = self._write_list(merged.after, names)
             delta = self._write(chain.from_iterable(edit.entries() for edit in edits), names, schema)
             delta_list = self._write_list(delta, names)
-            snapshot = self._snapshot(base, edits, schema=schema, lists=(base_list, delta_list))
+            snapshot = replace(
+                self._snapshot(base, edits, schema=schema, lists=(base_list, delta_list)),
+                index_manifest=self._index_manifest(base, edits, names),
+            )
         except BaseException:
             self._remove(names.given)
             raise
@@ -162,7 +167,6 @@ class DraftWriter:
             base_manifest_list_size=base_size,
             delta_manifest_list=delta_list,
             delta_manifest_list_size=delta_size,
-            index_manifest=base.index_manifest,
             commit_user=self._options.user,
             writer_version=self._options.writer_version,
             commit_identifier=self._options.identifier,
@@ -176,6 +180,18 @@ class DraftWriter:
             next_row_id=base.next_row_id or 0,
             unknown=base.unknown,
         )
+
+    def _index_manifest(self, base: Snapshot, edits: tuple[Edit, ...], names: _Names) -> str | None:
+        """Take consumed deletion vectors out of the index manifest; otherwise it goes on as it is."""
+        gone = {name for edit in edits for name in edit.index_files}
+        if not gone:
+            return base.index_manifest
+        left = [entry for entry in read_index_entries(self._io, self._table, base) if entry.file_name not in gone]
+        if not left:
+            return None
+        name = names.index_manifest()
+        write_index_manifest(self._io, self._folder, left, name=name, codec=self._options.manifest_codec)
+        return name
 
     def _total_rows(self, base: Snapshot) -> int:
         if base.total_record_count is not None:
@@ -223,6 +239,10 @@ class _Names:
         self._lists += 1
         return self._give(name)
 
+    def index_manifest(self) -> str:
+        """Name the index manifest."""
+        return self._give(f"index-manifest-{self._id}-0")
+
     def manifests(self) -> Iterator[str]:
         """Name manifests, one after the other."""
         while True:
@@ -236,6 +256,7 @@ class _Names:
         names = [f"manifest-{self._id}-{number}" for number in numbers]
         if self._reserved == 0:
             names += [f"manifest-list-{self._id}-{number}" for number in range(2)]
+            names += [f"index-manifest-{self._id}-0"]
         self._record(tuple(f"{self._folder}/{name}" for name in names))
         self._reserved += _NAMES_AT_ONCE
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 from packstone.errors import CorruptionError
 from packstone.tables.paimon.binary_row import comparable_key, decode_row, row_arity
 from packstone.tables.paimon.conflicts import Touched, file_line
+from packstone.tables.paimon.index_manifest import DELETION_VECTORS, read_index_manifest
 from packstone.tables.paimon.live_files import read_live_files
 from packstone.tables.paimon.manifest import read_manifest
 from packstone.tables.paimon.manifest_entry import FileKind
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from packstone.tables.paimon.data_file_meta import DataFileMeta
     from packstone.tables.paimon.data_type import DataType
     from packstone.tables.paimon.edit import BucketId
+    from packstone.tables.paimon.index_manifest import IndexEntry
     from packstone.tables.paimon.manifest_entry import ManifestEntry
     from packstone.tables.paimon.manifest_file_meta import ManifestFileMeta
     from packstone.tables.paimon.snapshot import Snapshot
@@ -55,7 +57,8 @@ class TouchedReader:
             totals[found.partition].add(found.total_buckets)
             if (found.partition, found.bucket) in self._buckets:
                 files[found.partition, found.bucket] = found.files
-        return Touched(files=files, total_buckets={at: frozenset(counts) for at, counts in totals.items()})
+        touched = Touched(files=files, total_buckets={at: frozenset(counts) for at, counts in totals.items()})
+        return self._with_vectors(touched, snapshot)
 
     def advance(self, touched: Touched, *, seen: Snapshot, latest: Snapshot) -> Touched | None:
         """Apply the snapshots after ``seen``; None if they do not tell all: read the latest one whole.
@@ -70,7 +73,7 @@ class TouchedReader:
                 touched = self._apply(touched, snapshot)
         except (FileNotFoundError, CorruptionError):
             return None  # expired meanwhile, or two histories: the whole is read, which tells which
-        return touched
+        return self._with_vectors(touched, latest)
 
     def _apply(self, touched: Touched, snapshot: Snapshot) -> Touched:
         files = {at: {file_line(file): file for file in some} for at, some in touched.files.items()}
@@ -86,6 +89,17 @@ class TouchedReader:
             elif files.get(at, {}).pop(file_line(entry.file), None) is None:
                 raise CorruptionError(f"{entry.file.file_name} is deleted but was never added.")
         return replace(touched, files={at: tuple(some.values()) for at, some in files.items()}, total_buckets=totals)
+
+    def _with_vectors(self, touched: Touched, snapshot: Snapshot) -> Touched:
+        vectors: defaultdict[BucketId, dict[str, str]] = defaultdict(dict)
+        covered: dict[str, frozenset[str]] = {}
+        for entry in read_index_entries(self._io, self._table, snapshot):
+            at = entry.partition, entry.bucket
+            if entry.index_type == DELETION_VECTORS and at in self._buckets:
+                names = [found.data_file for found in entry.ranges or ()]
+                covered[entry.file_name] = frozenset(names)
+                vectors[at].update(dict.fromkeys(names, entry.file_name))
+        return replace(touched, vectors=dict(vectors), covered=covered)
 
     def _changes(self, snapshot: Snapshot) -> Iterator[ManifestEntry]:
         folder = f"{self._table}/manifest"
@@ -104,6 +118,14 @@ class TouchedReader:
             return True  # a writer that left them out
         spans = tuple(zip(decode_row(low, self._types), decode_row(high, self._types), self._types, strict=True))
         return any(_is_within(decode_row(partition, self._types), spans) for partition in self._partitions)
+
+
+def read_index_entries(io: FileIO, table: str, snapshot: Snapshot) -> tuple[IndexEntry, ...]:
+    """The live index files of a snapshot; none if it has no index manifest."""
+    if snapshot.index_manifest is None:
+        return ()
+    entries = read_index_manifest(io, f"{table}/manifest/{snapshot.index_manifest}")
+    return tuple(entry for entry in entries if entry.kind is FileKind.ADD)
 
 
 def _is_within(values: Sequence[Value], spans: Sequence[tuple[Value, Value, DataType]]) -> bool:
