@@ -3,4 +3,5 @@
 import sys
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parents[2]))
+TESTS = Path(__file__).parents[2]
+sys.path[:0] = [str(TESTS), str(TESTS / "interop")]  # the second for the readers and checks that are not the product's
