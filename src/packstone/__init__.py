@@ -10,13 +10,24 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
-__all__ = ["Budget", "Filters", "HiveTable", "MergeOptions", "__version__", "open"]
+__all__ = [
+    "Budget",
+    "Filters",
+    "HiveTable",
+    "MergeOptions",
+    "PaimonOptions",
+    "PaimonTable",
+    "__version__",
+    "open",
+]
 
 if TYPE_CHECKING:
     from packstone.model.filters import Budget, Filters
     from packstone.model.merge_options import MergeOptions
+    from packstone.model.paimon_options import PaimonOptions
     from packstone.service.hive_table import HiveTable
     from packstone.service.open_table import open_table as open  # noqa: A004 - packstone.open reads well
+    from packstone.service.paimon_table import PaimonTable
 
 # Names are loaded when they are first used, so that `packstone --help` does not wait for pyarrow.
 _HOME = {
@@ -24,6 +35,8 @@ _HOME = {
     "Filters": ("packstone.model.filters", "Filters"),
     "HiveTable": ("packstone.service.hive_table", "HiveTable"),
     "MergeOptions": ("packstone.model.merge_options", "MergeOptions"),
+    "PaimonOptions": ("packstone.model.paimon_options", "PaimonOptions"),
+    "PaimonTable": ("packstone.service.paimon_table", "PaimonTable"),
     "open": ("packstone.service.open_table", "open_table"),
 }
 

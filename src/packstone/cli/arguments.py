@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from packstone.errors import InvalidInputError
 from packstone.model.filters import Budget, Filters
 from packstone.model.merge_options import MergeOptions
+from packstone.model.paimon_options import PaimonOptions
 from packstone.model.sizes import parse_bytes, parse_duration
 from packstone.model.time_window import TimeWindow
 from packstone.model.unit import Verify
@@ -46,6 +47,24 @@ def read_filters(typed: dict[str, Any]) -> Filters:
         older_than_seconds=parse_duration(older).total_seconds() if older else 0.0,
         exclude=tuple(typed.get("exclude") or ()),
         window=TimeWindow.parse(between, timezone=typed["timezone"]) if between else None,
+    )
+
+
+def read_paimon_options(typed: dict[str, Any]) -> PaimonOptions:
+    """Build the options of a Paimon compaction from a command's parameters."""
+    from packstone.model import paimon_options as paimon
+
+    idle = typed.get("partition_idle_time")
+    return PaimonOptions(
+        strategy=paimon.parse_strategy(typed["strategy"] or "minor"),
+        rules=typed["rules"],
+        partitions=paimon.parse_partitions(typed["partitions"]) if typed["partitions"] else (),
+        buckets=paimon.parse_buckets(typed["buckets"]) if typed["buckets"] else (),
+        partition_idle_seconds=parse_duration(idle).total_seconds() if idle else None,
+        overrides=paimon.parse_overrides(tuple(typed["table_options"])),
+        leftovers=typed["leftovers"],
+        verify=Verify(typed.get("verify_mode") or "content"),
+        commit_every_bytes=parse_bytes(typed.get("commit_every") or "16G"),
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from shlex import quote
 from typing import TYPE_CHECKING, Any
 
+from packstone.cli.draw_paimon import draw_buckets
 from packstone.cli.output import many, plain_text, short_path
 from packstone.model.outcome import Outcome, Status, UnitOutcome
 from packstone.model.sizes import format_bytes, format_duration
@@ -52,7 +53,9 @@ def draw_outcome(console: Any, outcome: Outcome) -> None:  # noqa: ANN401 - a ri
     from rich.text import Text
 
     console.print(Text.assemble((outcome.status.value, _STYLE[outcome.status]), "  ", short_path(outcome.table)))
-    if outcome.units:
+    if outcome.buckets:
+        draw_buckets(console, outcome)
+    elif outcome.units:
         _draw_units(console, outcome)
     _draw_skipped(console, outcome)
     if outcome.units:
@@ -146,7 +149,8 @@ def _draw_units(console: Any, outcome: Outcome) -> None:  # noqa: ANN401 - a ric
         told = (_name(unit.why),) if planned else (f"{unit.rows:,}", _fingerprint(unit))
         size = format_bytes(unit.bytes_before)
         size = size if planned else f"{size} → {format_bytes(unit.bytes_after)}"
-        table.add_row(_name(unit.partition), unit.how, f"{len(unit.inputs):,} → 1", size, *told)
+        made = len(unit.outputs) if unit.outputs or not planned else 1
+        table.add_row(_name(unit.partition), unit.how, f"{len(unit.inputs):,} → {made:,}", size, *told)
     console.print(table)
     if len(outcome.units) > _SHOWN_ROWS:
         console.print(f"… and {len(outcome.units) - _SHOWN_ROWS:,} more units, see --format json", style="dim")
@@ -178,16 +182,24 @@ def _draw_before_after(console: Any, outcome: Outcome) -> None:  # noqa: ANN401 
             f"verify {format_bytes(cost.verify_bytes)}; needs {format_bytes(cost.staging_bytes)} free"
         )
         return
-    swaps = len({unit.partition for unit in outcome.units})
-    gap = format_duration(outcome.swap_ms / 1000 / max(1, swaps))
     console.print(f"proof  {many(outcome.rows, 'row')} verified by {outcome.verified} [green]✓[/]")
     console.print(
         f"time   {format_duration(outcome.seconds)}, verifying took {format_duration(outcome.verify_seconds)} of task "
-        f"time; readers' gap {gap} a partition"
+        f"time; {_publishing(outcome)}"
     )
-    if outcome.run:
+    if outcome.run and not outcome.snapshots:
         undo = f"undo   packstone restore {outcome.run} {quote(short_path(outcome.table))}"
         console.print(undo, style="dim", markup=False, soft_wrap=True)
+
+
+def _publishing(outcome: Outcome) -> str:
+    """How the result became visible."""
+    took = format_duration(outcome.swap_ms / 1000)
+    if outcome.snapshots:
+        numbers = ", ".join(map(str, outcome.snapshots))
+        return f"published as snapshot {numbers} in {took}, no gap for readers"
+    swaps = len({unit.partition for unit in outcome.units})
+    return f"readers' gap {format_duration(outcome.swap_ms / 1000 / max(1, swaps))} a partition"
 
 
 def _draw_shape(console: Any, health: Health) -> None:  # noqa: ANN401 - a rich console

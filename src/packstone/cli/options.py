@@ -126,6 +126,54 @@ filter_options = _stack(
     click.option("--timezone", default="UTC", show_default=True, help="The time zone of --between."),
 )
 
+strategy_option: Callable[[Any], Any] = click.option(
+    "--strategy",
+    default=None,
+    help="How to choose what is merged: small-files (Hive directories); minor (default), full, universal or "
+    "force-up-level0 (Paimon tables).",
+)
+
+paimon_options = _stack(
+    click.option(
+        "--partitions",
+        default=None,
+        metavar="SPEC",
+        help='Paimon: only these partitions, e.g. "p1=0,p2=0;p1=1".',
+    ),
+    click.option("--buckets", default=None, metavar="RANGES", help="Paimon: only these buckets, e.g. 0-99,200."),
+    click.option(
+        "--partition-idle-time",
+        default=None,
+        metavar="AGE",
+        help="Paimon: only partitions without a new file for so long, e.g. 1d.",
+    ),
+    click.option(
+        "--option",
+        "table_options",
+        multiple=True,
+        metavar="KEY=VALUE",
+        help="Paimon: a table option for this run only; may be repeated.",
+    ),
+    click.option("--leftovers", is_flag=True, help="Paimon: append tables also merge the last few small files."),
+    click.option(
+        "--rules",
+        type=click.Choice(["2.1", "2.0", "1.4"]),
+        default="2.1",
+        show_default=True,
+        help="Paimon: which version's universal compaction.",
+    ),
+)
+
+commit_options = _stack(
+    click.option(
+        "--commit-every",
+        default="16G",
+        show_default=True,
+        metavar="SIZE",
+        help="Paimon: publish a snapshot whenever so much has been rewritten.",
+    ),
+)
+
 budget_options = _stack(
     click.option("--max-bytes", default=None, metavar="SIZE", help="Read at most so much."),
     click.option("--max-files", type=int, default=None, help="Merge at most so many files."),

@@ -1,4 +1,4 @@
-"""What ``compact`` and ``merge`` share: run, measure, record, show."""
+"""What ``plan``, ``compact`` and ``merge`` share: open the table's family, run, record, show."""
 
 from __future__ import annotations
 
@@ -6,10 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from packstone.cli.arguments import read_budget, read_engine, read_filters, read_merge_options
+from packstone.cli.arguments import read_budget, read_engine, read_filters, read_merge_options, read_paimon_options
+from packstone.cli.family import family_of
 from packstone.cli.output import show
 from packstone.cli.progress_bar import BarProgress
 from packstone.errors import InvalidInputError
+from packstone.strategy.small_files import REASON as SMALL_FILES
+from packstone.tables.probe import Family
 
 if TYPE_CHECKING:
     from packstone.model.outcome import Outcome
@@ -18,20 +21,38 @@ if TYPE_CHECKING:
 
 def run_merge(command: str, location: Location, typed: dict[str, Any]) -> int:
     """Merge, record the run, print the outcome; return the exit code."""
-    strategy = typed.get("strategy", "small-files")
-    if strategy != "small-files":
-        raise InvalidInputError(f"{strategy} is no strategy for Hive directories; use small-files.")
+    if family_of(location.path) is Family.PAIMON:
+        outcome = _compact_paimon(command, location.path, typed)
+    else:
+        outcome = _compact_hive(command, location.path, typed)
+    return show_outcome(outcome, output_format=typed["output_format"])
+
+
+def plan_hive(path: str, typed: dict[str, Any]) -> Outcome:
+    """Plan the merge of a Hive directory."""
+    _check_hive_strategy(typed)
+    merge_options, filters = read_merge_options(typed), read_filters(typed)
+    from packstone.service.hive_table import HiveTable
+
+    return HiveTable(path, engine=read_engine(typed)).plan(merge_options, filters=filters).outcome
+
+
+def plan_paimon(path: str, typed: dict[str, Any]) -> Outcome:
+    """Plan the compaction of a Paimon table."""
+    options, filters = read_paimon_options(typed), read_filters(typed)
+    from packstone.service.paimon_table import PaimonTable
+
+    return PaimonTable(path).plan(options, filters=filters).outcome
+
+
+def _compact_hive(command: str, path: str, typed: dict[str, Any]) -> Outcome:
+    _check_hive_strategy(typed)
     options, filters, budget = read_merge_options(typed), read_filters(typed), read_budget(typed)
     engine = read_engine(typed)
-
-    from packstone.history.connect import check_url
     from packstone.service.hive_table import HiveTable
-    from packstone.service.record import history_address
 
-    history_url = history_address(typed["history_url"])
-    check_url(history_url)
-    table = HiveTable(location.path, engine=engine, progress=BarProgress(), history=history_url)
-    outcome = table.compact(
+    table = HiveTable(path, engine=engine, progress=BarProgress(), history=_history(typed))
+    return table.compact(
         options,
         filters=filters,
         budget=budget,
@@ -39,7 +60,32 @@ def run_merge(command: str, location: Location, typed: dict[str, Any]) -> int:
         measure_read=typed["measure_read"],
         command=command,
     )
-    return show_outcome(outcome, output_format=typed["output_format"])
+
+
+def _compact_paimon(command: str, path: str, typed: dict[str, Any]) -> Outcome:
+    if command == "merge":
+        raise InvalidInputError(f"{path} is a Paimon table; use `packstone compact {path}`.")
+    options, filters, budget = read_paimon_options(typed), read_filters(typed), read_budget(typed)
+    engine = read_engine(typed)
+    from packstone.service.paimon_table import PaimonTable
+
+    table = PaimonTable(path, engine=engine, progress=BarProgress(), history=_history(typed))
+    return table.compact(options, filters=filters, budget=budget, command=command)
+
+
+def _history(typed: dict[str, Any]) -> str:
+    from packstone.history.connect import check_url
+    from packstone.service.record import history_address
+
+    history_url = history_address(typed["history_url"])
+    check_url(history_url)
+    return history_url
+
+
+def _check_hive_strategy(typed: dict[str, Any]) -> None:
+    strategy = typed.get("strategy") or SMALL_FILES
+    if strategy != SMALL_FILES:
+        raise InvalidInputError(f"{strategy} is no strategy for Hive directories; use {SMALL_FILES}.")
 
 
 def show_outcome(outcome: Outcome, *, output_format: str) -> int:

@@ -50,6 +50,31 @@ class UnitOutcome:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class BucketOutcome:
+    """What a merge tree's strategy chose in one bucket, and from what."""
+
+    bucket: str
+    runs: tuple[str, ...]
+    reason: str
+    why: str
+    output: str
+    rewrite_bytes: int
+    upgraded_files: int
+
+    def to_json(self) -> dict[str, Any]:
+        """The documented keys."""
+        return {
+            "bucket": self.bucket,
+            "runs": list(self.runs),
+            "reason": self.reason,
+            "why": self.why,
+            "output": self.output,
+            "rewrite_bytes": self.rewrite_bytes,
+            "upgraded_files": self.upgraded_files,
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Cost:
     """What a plan will read, write and need, or what a run did."""
 
@@ -81,6 +106,8 @@ class Outcome:
     verify_seconds: float = 0.0
     swap_ms: float = 0.0
     units: tuple[UnitOutcome, ...] = ()
+    buckets: tuple[BucketOutcome, ...] = ()  # of a plan of a merge tree
+    snapshots: tuple[int, ...] = ()  # that a run on a Paimon table published
     skipped: tuple[Skipped, ...] = ()
     recovered: tuple[str, ...] = ()
     message: str = ""
@@ -126,6 +153,10 @@ class Outcome:
             "skipped": [{"what": s.what, "why": s.why, "kind": s.kind.value} for s in self.skipped],
             "message": self.message,
         }
+        if self.buckets:
+            plain["buckets"] = [bucket.to_json() for bucket in self.buckets]
+        if self.snapshots:
+            plain["snapshots"] = list(self.snapshots)
         if self.warnings:
             plain["warnings"] = list(self.warnings)
         if self.recovered:

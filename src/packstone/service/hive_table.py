@@ -19,11 +19,12 @@ from packstone.service.engine import Engine, InlineEngine, LazyEngine
 from packstone.service.health import Health, observe_health
 from packstone.service.interrupts import finish_first
 from packstone.service.measure_read import measure_reads
-from packstone.service.merge_run import MergeRun, deadline, now_utc
+from packstone.service.merge_run import MergeRun, now_utc
 from packstone.service.planner import Planner
 from packstone.service.progress import NoProgress, Progress
 from packstone.service.record import Recorder
 from packstone.service.run_session import RunSession
+from packstone.service.working_hours import may_go_on, outside_window
 from packstone.storage.fileio import Kind
 from packstone.storage.local import LocalFileIO
 from packstone.strategy.small_files import REASON
@@ -132,7 +133,7 @@ class HiveTable:
     def _compact(
         self, options: MergeOptions, filters: Filters, *, budget: Budget, take_over: bool, command: str
     ) -> Outcome:
-        closed = _outside_window(filters)
+        closed = outside_window(filters)
         if closed is not None:
             skipped = (Skipped(what=self.path, why=closed, kind=SkipKind.REFUSED),)
             return empty_outcome(self.path, Status.REFUSED, skipped, verified=options.verify)
@@ -155,7 +156,7 @@ class HiveTable:
                     engine=engine,
                     options=options,
                     budget=budget,
-                    may_go_on=_may_go_on(filters, budget),
+                    may_go_on=may_go_on(filters, budget),
                     progress=self._progress,
                 )
                 run.run(planner.plan(self.partition))
@@ -211,23 +212,6 @@ def _check_folder(io: FileIO, path: str) -> None:
 def _check_strategy(strategy: str) -> None:
     if strategy != REASON:
         raise InvalidInputError(f"{strategy} is no strategy for Hive directories; use {REASON}.")
-
-
-def _outside_window(filters: Filters) -> str | None:
-    if filters.window is None or filters.window.contains(now_utc()):
-        return None
-    return f"it is now outside {filters.window}"
-
-
-def _may_go_on(filters: Filters, budget: Budget) -> Callable[[], str | None]:
-    is_over = deadline(budget.max_seconds)
-
-    def ask() -> str | None:
-        if is_over():
-            return f"over the budget of --max-seconds {budget.max_seconds:g}"
-        return _outside_window(filters)
-
-    return ask
 
 
 def _planned(path: str, planner: Planner, partition: str, *, verified: str, began: float) -> Outcome:

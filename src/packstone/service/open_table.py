@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, Any
 from packstone.errors import InvalidInputError
 from packstone.service.engine import InlineEngine
 from packstone.service.hive_table import HiveTable
+from packstone.service.paimon_table import PaimonTable
 from packstone.service.record import history_address
 from packstone.spark.engine import SparkEngine
 from packstone.spark.session import SparkHandle, SparkSettings, open_spark
 from packstone.storage.local import LocalFileIO
 from packstone.storage.location import parse_location
+from packstone.tables.probe import Family, find_family
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,7 +31,7 @@ def open_table(
     spark: Any = None,  # noqa: ANN401 - a session of either kind
     progress: Progress | None = None,
     history: str | None = DEFAULT_HISTORY,
-) -> HiveTable:
+) -> HiveTable | PaimonTable:
     """Open a table or partition.
 
     ``spark=None`` takes the active session, or starts a local one when work needs it (``PACKSTONE_ENGINE=inline``
@@ -38,7 +40,10 @@ def open_table(
     location = parse_location(target)
     address = history_address() if history == DEFAULT_HISTORY else history
     engine = choose_engine(SparkSettings(), spark=spark)
-    return HiveTable(location.path, engine=engine, progress=progress, history=address)
+    io = LocalFileIO()
+    if find_family(io, location.path) is Family.PAIMON:
+        return PaimonTable(location.path, engine=engine, io=io, progress=progress, history=address)
+    return HiveTable(location.path, engine=engine, io=io, progress=progress, history=address)
 
 
 def choose_engine(

@@ -3,42 +3,53 @@
 from __future__ import annotations
 
 import heapq
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from packstone.tables.hive.tasks import Task, TaskKind
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from packstone.model.unit import UnitSpec
 
 _TASK_BYTES = 32 << 20  # about a second of work
 _TASK_UNITS = 64
 
+UnitT = TypeVar("UnitT")
+
 
 def pack_tasks(specs: Sequence[UnitSpec], *, parallel: int | None) -> list[Task]:
     """Deal units to tasks; with ``parallel`` at most that many, balanced by bytes."""
-    biggest_first = sorted(specs, key=lambda spec: (-spec.input_bytes, spec.unit))
-    packs = _deal(biggest_first, parallel) if parallel else _fill(biggest_first)
+    packs = pack_by_bytes(
+        sorted(specs, key=lambda spec: spec.unit), size_of=lambda spec: spec.input_bytes, parallel=parallel
+    )
     return [Task(kind=TaskKind.UNITS, number=number, units=tuple(pack)) for number, pack in enumerate(packs)]
 
 
-def _fill(specs: list[UnitSpec]) -> list[list[UnitSpec]]:
-    packs: list[list[UnitSpec]] = []
+def pack_by_bytes(
+    units: Sequence[UnitT], *, size_of: Callable[[UnitT], int], parallel: int | None
+) -> list[list[UnitT]]:
+    """Deal units of any kind, the biggest first; equals keep their order."""
+    biggest_first = sorted(units, key=lambda unit: -size_of(unit))
+    return _deal(biggest_first, size_of, parallel) if parallel else _fill(biggest_first, size_of)
+
+
+def _fill(units: list[UnitT], size_of: Callable[[UnitT], int]) -> list[list[UnitT]]:
+    packs: list[list[UnitT]] = []
     room = 0
-    for spec in specs:
-        if room < spec.input_bytes or len(packs[-1]) >= _TASK_UNITS:
+    for unit in units:
+        if not packs or room < size_of(unit) or len(packs[-1]) >= _TASK_UNITS:
             packs.append([])
             room = _TASK_BYTES
-        packs[-1].append(spec)
-        room -= spec.input_bytes
+        packs[-1].append(unit)
+        room -= size_of(unit)
     return packs
 
 
-def _deal(specs: list[UnitSpec], parallel: int) -> list[list[UnitSpec]]:
-    heap: list[tuple[int, int, list[UnitSpec]]] = [(0, at, []) for at in range(min(parallel, len(specs)))]
-    for spec in specs:
+def _deal(units: list[UnitT], size_of: Callable[[UnitT], int], parallel: int) -> list[list[UnitT]]:
+    heap: list[tuple[int, int, list[UnitT]]] = [(0, at, []) for at in range(min(parallel, len(units)))]
+    for unit in units:
         size_bytes, at, pack = heapq.heappop(heap)
-        pack.append(spec)
-        heapq.heappush(heap, (size_bytes + spec.input_bytes, at, pack))
+        pack.append(unit)
+        heapq.heappush(heap, (size_bytes + size_of(unit), at, pack))
     return [pack for _, _, pack in sorted(heap, key=lambda item: item[1])]

@@ -77,11 +77,15 @@ class PaimonPlanner:
 
     def plan_again(self, bucket: BucketFiles) -> BucketPlan:
         """Plan one bucket over the files given; what is left alone is noted."""
-        plan = plan_bucket(bucket, self._rules, vectors=self.vectors_of(bucket))
+        plan = self.plan_next(bucket)
         if not plan.units:
             kind = SkipKind.FAILED if plan.is_corrupt else SkipKind.REFUSED if plan.is_refused else SkipKind.NOT_NEEDED
             self.skipped.append(Skipped(what=self.store.bucket_label(bucket), why=plan.why, kind=kind))
         return plan
+
+    def plan_next(self, bucket: BucketFiles) -> BucketPlan:
+        """Plan a bucket for another round; that nothing is left to do is no news."""
+        return plan_bucket(bucket, self._rules, vectors=self.vectors_of(bucket))
 
     def read_again(self, snapshot: Snapshot, buckets: Iterable[BucketId]) -> Iterator[BucketFiles]:
         """Read some buckets anew from a later snapshot."""

@@ -42,7 +42,23 @@ _FLINK_FOLDER = re.compile(r"^(chk-\d+|savepoint-[0-9a-f]{6}-[0-9a-f]{12})$")
 _FLINK_WHY = "a Flink checkpoint or savepoint"
 _ICEBERG_METADATA = re.compile(r"(\.metadata\.json(\.gz)?|^version-hint\.text|^snap-.*\.avro)$")
 
+_PAIMON_SCHEMA = re.compile(r"^schema-\d+$")
 _CARBON_METADATA = re.compile(r"^(tablestatus(_\d+)?|schema)$")  # a table without a load has its schema only
+
+
+def find_family(io: FileIO, path: str) -> Family:
+    """Tell which family a target belongs to, by the nearest table at it or around it."""
+    for at in _with_ancestors(path):
+        if _is_paimon(io, at):
+            return Family.PAIMON
+        if _why_not(io, at) is not None:
+            break  # a table of another kind: whoever opens it will be told
+    return Family.HIVE
+
+
+def _is_paimon(io: FileIO, directory: str) -> bool:
+    """A schema folder with a schema in it; one without a snapshot has no rows yet."""
+    return _is_folder(io, f"{directory}/schema") and _holds(io, f"{directory}/schema", _PAIMON_SCHEMA)
 
 
 def check_mergeable(io: FileIO, path: str) -> None:
@@ -81,7 +97,7 @@ def _why_not_by_names(io: FileIO, directory: str, folders: set[str]) -> str | No
     if any(_FLINK_FOLDER.match(name) for name in folders) or {"shared", "taskowned"} <= folders:
         return _FLINK_WHY
     if {"snapshot", "schema"} <= folders:
-        return "an Apache Paimon table, which this version of packstone does not compact yet"
+        return "an Apache Paimon table, whose files are named in its manifests; compact it as such"
     if "metadata" in folders and _holds(io, f"{directory}/metadata", _ICEBERG_METADATA):
         return "an Apache Iceberg table; use Iceberg's rewrite_data_files"
     if "Metadata" in folders:

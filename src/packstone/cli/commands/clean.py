@@ -2,38 +2,34 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
 
 from packstone.cli import options
 
 
-@click.command("clean", short_help="Remove backups whose time is over.")
+@click.command("clean", short_help="Remove backups whose time is over; expire snapshots.")
 @click.argument("target")
 @click.option("--dry-run", is_flag=True, help="Only say what would be removed.")
+@click.option("--expire-snapshots", is_flag=True, help="Paimon: also expire snapshots, by the table's own options.")
+@click.option("--retain-min", type=int, default=None, help="Paimon: keep at least so many snapshots.")
+@click.option("--retain-max", type=int, default=None, help="Paimon: keep at most so many that are old enough.")
+@click.option("--older-than", default=None, metavar="AGE", help="Paimon: expire snapshots older than this, e.g. 2d.")
+@click.option("--max-expired", type=int, default=None, help="Paimon: expire at most so many at once.")
 @options.yes_option
 @options.output_options
-def command(target: str, dry_run: bool, yes: bool, output_format: str, debug: bool) -> int:  # noqa: ARG001 - main's
-    """Remove the originals of TARGET's runs whose --keep-days are over: by recorded names only."""
-    from packstone.cli.draw import draw_lines
-    from packstone.cli.output import many, show
-    from packstone.model.sizes import format_bytes
-    from packstone.service.hive_table import HiveTable
-    from packstone.storage.location import parse_location
+def command(target: str, **typed: Any) -> int:  # noqa: ANN401 - click's parameters by name
+    """Give space back, by recorded names only.
 
-    table = HiveTable(parse_location(target).path)
-    report = table.clean(dry_run=True)
-    what = f"{many(report.files, 'original')} of {many(len(report.runs), 'run')}, {format_bytes(report.bytes)}"
-    lines = [f"would remove {what}"] if report.runs else ["Nothing to clean."]
-    if report.runs and not dry_run:
-        if not options.confirm(f"Remove {what}?", yes=yes):
-            return 0
-        report = table.clean()
-        what = f"{many(report.files, 'original')} of {many(len(report.runs), 'run')}, {format_bytes(report.bytes)}"
-        lines = [f"removed {what}"]
-    elif not dry_run:
-        report = table.clean()
-    lines += [f"left alone, it is not the file that was recorded: {path}" for path in report.changed]
-    lines += [f"left for the next time: {why}" for why in report.busy]
-    lines += [f"{many(report.kept_runs, 'run')} still within the time to keep."] if report.kept_runs else []
-    show(report.to_json(), output_format=output_format, draw=lambda console: draw_lines(console, lines))
-    return 0
+    Hive directories: the originals of runs whose --keep-days are over. Paimon tables: files that killed runs left, and
+    with --expire-snapshots the snapshots that are over, with the files that only they need.
+    """
+    from packstone.cli.run_clean import clean_hive, clean_paimon
+    from packstone.storage.local import LocalFileIO
+    from packstone.storage.location import parse_location
+    from packstone.tables.probe import Family, find_family
+
+    path = parse_location(target).path
+    is_paimon = find_family(LocalFileIO(), path) is Family.PAIMON
+    return clean_paimon(path, typed) if is_paimon else clean_hive(path, typed)

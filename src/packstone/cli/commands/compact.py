@@ -12,11 +12,13 @@ from packstone.cli.run_merge import run_merge
 
 @click.command("compact", short_help="Merge small files, verify every row, swap them in.")
 @click.argument("target")
-@click.option("--strategy", default="small-files", show_default=True, help="How to choose what is merged.")
+@options.strategy_option
 @options.size_options
 @options.merge_options
 @options.run_options
 @options.filter_options
+@options.paimon_options
+@options.commit_options
 @options.budget_options
 @options.engine_options
 @options.output_options

@@ -77,7 +77,7 @@ def read_rows(
     The schema may be any part of the spec's: only what it names is decoded.
     """
     keep = keep or RowFilter()
-    rows = _open(io, file, source_columns(file, schema.names))
+    rows = open_rows(io, file, source_columns(file, schema.names))
     try:
         yield from _read(rows, file, schema, batch_bytes=batch_bytes, keep=keep)
     finally:
@@ -130,7 +130,8 @@ def _integers(column: pa.Array) -> np.ndarray[Any, np.dtype[np.int64]]:
     return whole.fill_null(0).to_numpy(zero_copy_only=False)
 
 
-def _open(io: FileIO, file: InputFile, columns: list[str]) -> _Rows:
+def open_rows(io: FileIO, file: InputFile, columns: list[str]) -> _Rows:
+    """Open a file for those of the columns that it has."""
     match file.file_format:
         case FileFormat.PARQUET:
             return ParquetRows(io, file.path, columns)

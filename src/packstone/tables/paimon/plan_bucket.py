@@ -63,6 +63,7 @@ class PlannedUnit:
     sections: FileSections
     output_level: int
     drop_deletes: bool = False
+    to_top: bool = False  # nothing can lie below its outputs
 
     @property
     def files(self) -> tuple[DataFileMeta, ...]:
@@ -165,11 +166,16 @@ def _file_rewrites(
     bucket: BucketFiles, rules: BucketRules, *, pick: Pick[Level], run: SortedRun
 ) -> tuple[PlannedUnit, ...]:
     chosen = files_to_rewrite(run, FullOptions(universal=rules.universal, force_rewrite=rules.sections.force_rewrite))
-    drop = may_drop_deletes(rules.sections, output_level=int(pick.output), highest_level=run.level)
+    level = int(pick.output)
+    drop = may_drop_deletes(rules.sections, output_level=level, highest_level=run.level)
     metas = {meta.file_name: meta for meta in bucket.files}
     return tuple(
         PlannedUnit(
-            how=How.REWRITE, sections=(((metas[file.name],),),), output_level=int(pick.output), drop_deletes=drop
+            how=How.REWRITE,
+            sections=(((metas[file.name],),),),
+            output_level=level,
+            drop_deletes=drop,
+            to_top=True,
         )
         for file in chosen
     )
@@ -179,11 +185,12 @@ def _section_units(
     bucket: BucketFiles, rules: BucketRules, *, pick: Pick[Level], view: TreeView
 ) -> tuple[PlannedUnit, ...]:
     taken = [file for at in pick.inputs for file in view.runs[at].files]
+    top = top_level(view, rules.universal)
     plan = plan_sections(
         taken,
         rules.sections,
         output_level=int(pick.output),
-        top_level=top_level(view, rules.universal),
+        top_level=top,
         highest_level=highest_level(file for run in view.runs for file in run.files),
     )
     metas = {meta.file_name: meta for meta in bucket.files}
@@ -200,6 +207,7 @@ def _section_units(
                 sections=sections,
                 output_level=plan.output_level,
                 drop_deletes=plan.drop_deletes,
+                to_top=plan.output_level == top,
             )
         )
     return tuple(units)
@@ -219,12 +227,31 @@ def _plan_append(bucket: BucketFiles, rules: BucketRules, vectors: Mapping[str, 
     told = (f"{len(files)} files {ExactSize(sum(file.size_bytes for file in files))}",)
     if not decision.picks:
         return BucketPlan(bucket=bucket, runs=told, why=decision.why_not or "nothing to do")
-    units = tuple(
-        PlannedUnit(how=How.REWRITE, sections=((tuple(metas[at] for at in pick.inputs),),), output_level=0)
-        for pick in decision.picks
+    units = _with_whole_indexes(
+        [
+            PlannedUnit(how=How.REWRITE, sections=((tuple(metas[at] for at in pick.inputs),),), output_level=0)
+            for pick in decision.picks
+        ],
+        vectors,
     )
     first = decision.picks[0]
+    if not units:
+        why = (
+            "files with deletion vectors share an index file with files that need no merge; rewriting a part of it is "
+        )
+        return BucketPlan(bucket=bucket, runs=told, why=f"{why}not supported yet", is_refused=True)
     return BucketPlan(bucket=bucket, runs=told, reason=first.reason, why=first.why, output="L0", units=units)
+
+
+def _with_whole_indexes(units: list[PlannedUnit], vectors: Mapping[str, tuple[str, int]]) -> tuple[PlannedUnit, ...]:
+    """Leave out units that would take only some of the files whose vectors stand in one index file."""
+    while True:
+        taken = {file.file_name for unit in units for file in unit.files}
+        torn = {index for name, (index, _) in vectors.items() if name not in taken}
+        kept = [unit for unit in units if not any(vectors.get(file.file_name, ("",))[0] in torn for file in unit.files)]
+        if len(kept) == len(units):
+            return tuple(kept)
+        units = kept
 
 
 def _tree_strategy(rules: BucketRules) -> Strategy[TreeView, Level]:

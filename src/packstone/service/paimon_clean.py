@@ -1,0 +1,116 @@
+"""Give space back: files that dead runs left, and snapshots that are over with the files only they need."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from packstone.service.interrupts import finish_first
+from packstone.tables.paimon.expire import expire, plan_expiry
+from packstone.tables.paimon.leftovers import SAFE_AGE_SECONDS, find_leftovers, remove_leftovers
+from packstone.tables.paimon.retention import RetentionOptions
+from packstone.tables.state_folder import find_state_folder
+
+if TYPE_CHECKING:
+    from packstone.tables.paimon.expire import ExpiryPlan
+    from packstone.tables.paimon.leftovers import Leftovers
+    from packstone.tables.paimon.store import PaimonStore
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExpiryRequest:
+    """What to keep of the snapshots, where it differs from the table's own options."""
+
+    retain_min: int | None = None
+    retain_max: int | None = None
+    older_than_seconds: float | None = None
+    limit: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PaimonCleanReport:
+    """What was removed, or would be."""
+
+    table: str
+    dry_run: bool
+    leftovers: Leftovers
+    expiry: ExpiryPlan | None  # None: it was not asked for
+
+    @property
+    def files(self) -> int:
+        """How many files go."""
+        metadata = len(self.expiry.metadata_files) + len(self.expiry.expired) if self.expiry else 0
+        data = len(self.expiry.data_files) if self.expiry else 0
+        return len(self.leftovers.paths) + data + metadata
+
+    @property
+    def bytes(self) -> int:
+        """How many bytes of data come back."""
+        return self.leftovers.size_bytes + (self.expiry.data_bytes if self.expiry else 0)
+
+    def to_json(self) -> dict[str, Any]:
+        """The documented keys."""
+        doubtful = self.expiry is not None and self.expiry.in_doubt
+        status = "planned" if self.dry_run else "cleaned"
+        plain: dict[str, Any] = {
+            "format_version": 1,
+            "table": self.table,
+            "family": "paimon",
+            "status": "refused" if doubtful and not self.files else status if self.files else "nothing-to-do",
+            "files": self.files,
+            "bytes": self.bytes,
+            "leftovers": list(self.leftovers.paths),
+            "left_alone": [*self.leftovers.kept, *(self.expiry.left_alone if self.expiry else ())],
+        }
+        if self.expiry is not None:
+            plain["snapshots_expired"] = list(self.expiry.expired)
+            plain["first_snapshot_kept"] = self.expiry.first_retained
+            plain["data_files"] = len(self.expiry.data_files)
+            plain["metadata_files"] = len(self.expiry.metadata_files)
+            plain["why_no_more"] = self.expiry.why
+        return plain
+
+
+class PaimonCleaner:
+    """Plans first; removes only what the plan lists."""
+
+    def __init__(self, store: PaimonStore) -> None:
+        self._store = store
+
+    def clean(self, *, dry_run: bool, expiry: ExpiryRequest | None = None) -> PaimonCleanReport:
+        """Look, and unless it is a dry run, remove."""
+        report = self._plan(dry_run=dry_run, request=expiry)
+        if dry_run:
+            return report
+        with finish_first():
+            if report.expiry is not None and not report.expiry.in_doubt:
+                expire(self._store.io, report.expiry)
+            remove_leftovers(self._store.io, report.leftovers)
+        return report
+
+    def _plan(self, *, dry_run: bool, request: ExpiryRequest | None) -> PaimonCleanReport:
+        store = self._store
+        leftovers = find_leftovers(
+            store.io,
+            store.path,
+            runs_folder=f"{find_state_folder(store.io, store.path)}/runs",
+            now_seconds=time.time(),
+            safe_age_seconds=SAFE_AGE_SECONDS,
+        )
+        planned = None
+        if request is not None:
+            planned = plan_expiry(store.io, store.path, self._retention(request), now_ms=int(time.time() * 1000))
+        return PaimonCleanReport(table=store.path, dry_run=dry_run, leftovers=leftovers, expiry=planned)
+
+    def _retention(self, request: ExpiryRequest) -> RetentionOptions:
+        own = RetentionOptions.of(self._store.options)
+        return replace(
+            own,
+            retained_min=own.retained_min if request.retain_min is None else request.retain_min,
+            retained_max=own.retained_max if request.retain_max is None else request.retain_max,
+            time_retained_ms=own.time_retained_ms
+            if request.older_than_seconds is None
+            else int(request.older_than_seconds * 1000),
+            limit=own.limit if request.limit is None else request.limit,
+        )
