@@ -22,6 +22,8 @@ from typing import Any, Final
 
 import fastavro
 import pyarrow as pa
+from fastavro.read import SchemaResolutionError
+from fastavro.schema import SchemaParseException, UnknownType
 
 from packstone.errors import CorruptionError, InvalidInputError
 
@@ -29,6 +31,18 @@ _MAGIC: Final = b"Obj\x01"
 _SYNC_BYTES: Final = 16
 _BLOCK_BYTES: Final = 64_000  # Java's default distance between two sync marks
 _CRC_BYTES: Final = 4
+_UNREADABLE: Final = (  # what fastavro raises at a damaged file
+    EOFError,
+    ValueError,
+    IndexError,
+    KeyError,
+    TypeError,
+    AttributeError,
+    OverflowError,
+    SchemaParseException,
+    SchemaResolutionError,
+    UnknownType,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,8 +82,8 @@ def read_records(
     reader_schema = None if wanted is None else dict(wanted(written))
     try:
         yield from fastavro.reader(plain, reader_schema)  # type: ignore[misc]
-    except (EOFError, ValueError, IndexError, KeyError, TypeError, OverflowError) as error:
-        raise CorruptionError(f"A record of {path} cannot be read: {error}.", path=path) from error
+    except _UNREADABLE as error:
+        raise CorruptionError(f"A record of {path} cannot be read: {error!r}.", path=path) from error
 
 
 def plain_schema(header: AvroHeader, *, path: str) -> dict[str, Any]:
