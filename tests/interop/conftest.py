@@ -12,6 +12,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent))  # for paimon_interop: tests are imported by path, not as packages
 
 from paimon_interop.client import Worker, java_command, why_no_java
+from paimon_interop.proof import Proof, Readers
 
 if not os.environ.get("PACKSTONE_INTEROP"):
     collect_ignore_glob = ["test_*.py"]
@@ -31,3 +32,24 @@ def java(tmp_path_factory):
         pytest.skip(why)
     with Worker(java_command(), log=tmp_path_factory.mktemp("worker") / "java.log") as worker:
         yield worker
+
+
+@pytest.fixture(scope="session")
+def readers(tmp_path_factory, python):
+    """Everyone who can read a table; Java too where it is at hand."""
+    if why_no_java():
+        yield Readers(python, None)
+        return
+    with Worker(java_command(), log=tmp_path_factory.mktemp("worker") / "java-reader.log") as worker:
+        yield Readers(python, worker)
+
+
+@pytest.fixture
+def prove(python, readers, tmp_path):
+    """Make a case's table with pypaimon; the answer compacts it and compares."""
+
+    def make(case):
+        table = case.create(python, tmp_path / "warehouse/d.db" / case.name)
+        return Proof(table, readers, case.readers)
+
+    return make

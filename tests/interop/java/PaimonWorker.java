@@ -10,6 +10,7 @@ import java.time.LocalDate;
 import java.time.LocalDateTime;
 import java.time.LocalTime;
 import java.time.ZoneOffset;
+import java.time.format.DateTimeFormatter;
 import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.HexFormat;
@@ -24,11 +25,14 @@ import org.apache.paimon.catalog.Identifier;
 import org.apache.paimon.data.BinaryString;
 import org.apache.paimon.data.Decimal;
 import org.apache.paimon.data.GenericRow;
+import org.apache.paimon.data.InternalArray;
+import org.apache.paimon.data.InternalMap;
 import org.apache.paimon.data.InternalRow;
 import org.apache.paimon.data.Timestamp;
 import org.apache.paimon.disk.IOManager;
 import org.apache.paimon.fs.Path;
 import org.apache.paimon.manifest.BucketEntry;
+import org.apache.paimon.options.ExpireConfig;
 import org.apache.paimon.operation.BaseAppendFileStoreWrite;
 import org.apache.paimon.reader.RecordReader;
 import org.apache.paimon.schema.Schema;
@@ -45,11 +49,14 @@ import org.apache.paimon.table.sink.BatchTableWrite;
 import org.apache.paimon.table.sink.BatchWriteBuilder;
 import org.apache.paimon.table.sink.CommitMessage;
 import org.apache.paimon.table.source.ReadBuilder;
+import org.apache.paimon.types.ArrayType;
 import org.apache.paimon.types.DataField;
 import org.apache.paimon.types.DataType;
 import org.apache.paimon.types.DataTypeJsonParser;
 import org.apache.paimon.types.DecimalType;
+import org.apache.paimon.types.MapType;
 import org.apache.paimon.types.RowKind;
+import org.apache.paimon.types.RowType;
 
 /**
  * Java Paimon behind JSON lines: the same questions and answers as paimon_interop/worker.py, and rows in the same form.
@@ -109,6 +116,11 @@ public class PaimonWorker {
                 return compact(table, request.path("full").asBoolean(true));
             case "create_tag":
                 table.createTag(request.get("tag").asText());
+                return null;
+            case "expire":
+                table.newExpireSnapshots()
+                        .config(ExpireConfig.builder().snapshotRetainMin(1).snapshotRetainMax(1).build())
+                        .expire();
                 return null;
             case "analyze":
                 return analyze(table);
@@ -250,10 +262,12 @@ public class PaimonWorker {
             case DATE:
                 return JSON.getNodeFactory().textNode(LocalDate.ofEpochDay((Integer) value).toString());
             case TIME_WITHOUT_TIME_ZONE:
-                return JSON.getNodeFactory().textNode(LocalTime.ofNanoOfDay((Integer) value * 1_000_000L).toString());
+                return JSON.getNodeFactory().textNode(text(LocalTime.ofNanoOfDay((Integer) value * 1_000_000L)));
             case FLOAT:
             case DOUBLE:
+                return JSON.createObjectNode().put("double", Double.toString(((Number) value).doubleValue()));
             case DECIMAL:
+                return JSON.getNodeFactory().textNode(((Decimal) value).toBigDecimal().toPlainString());
             case CHAR:
             case VARCHAR:
                 return JSON.getNodeFactory().textNode(value.toString());
@@ -265,15 +279,54 @@ public class PaimonWorker {
                 Timestamp at = (Timestamp) value;
                 Instant instant = Instant.ofEpochMilli(at.getMillisecond()).plusNanos(at.getNanoOfMillisecond());
                 return JSON.getNodeFactory().textNode(text(instant));
+            case ARRAY:
+                return plain((InternalArray) value, ((ArrayType) type).getElementType());
+            case MAP:
+                return plain((InternalMap) value, (MapType) type);
+            case ROW:
+                return plainObject((InternalRow) value, (RowType) type);
             default:
                 return JSON.valueToTree(value);
         }
+    }
+
+    private ArrayNode plain(InternalArray array, DataType type) {
+        ArrayNode values = JSON.createArrayNode();
+        InternalArray.ElementGetter getter = InternalArray.createElementGetter(type);
+        for (int at = 0; at < array.size(); at++) {
+            Object value = getter.getElementOrNull(array, at);
+            values.add(value == null ? null : plain(value, type));
+        }
+        return values;
+    }
+
+    private ArrayNode plain(InternalMap map, MapType type) {
+        ArrayNode keys = plain(map.keyArray(), type.getKeyType());
+        ArrayNode values = plain(map.valueArray(), type.getValueType());
+        ArrayNode pairs = JSON.createArrayNode();
+        for (int at = 0; at < keys.size(); at++) {
+            pairs.addArray().add(keys.get(at)).add(values.get(at));
+        }
+        return pairs;
+    }
+
+    private ObjectNode plainObject(InternalRow row, RowType type) {
+        ArrayNode values = plain(row, type.getFields());
+        ObjectNode object = JSON.createObjectNode();
+        for (int at = 0; at < values.size(); at++) {
+            object.set(type.getFieldNames().get(at), values.get(at));
+        }
+        return object;
     }
 
     private String text(Instant instant) {
         String seconds = Instant.ofEpochSecond(instant.getEpochSecond()).toString().replace("Z", "");
         String rest = instant.getNano() == 0 ? "" : String.format(".%09d", instant.getNano()).replaceFirst("0+$", "");
         return seconds + rest;
+    }
+
+    private String text(LocalTime time) {
+        return time.format(DateTimeFormatter.ofPattern(time.getNano() == 0 ? "HH:mm:ss" : "HH:mm:ss.SSSSSS"));
     }
 
     private GenericRow row(FileStoreTable table, JsonNode values) {
@@ -298,9 +351,9 @@ public class PaimonWorker {
             case BIGINT:
                 return value.asLong();
             case FLOAT:
-                return Float.valueOf(value.asText());
+                return (float) number(value.asText());
             case DOUBLE:
-                return Double.valueOf(value.asText());
+                return number(value.asText());
             case DECIMAL:
                 DecimalType decimal = (DecimalType) type;
                 return Decimal.fromBigDecimal(new BigDecimal(value.asText()), decimal.getPrecision(), decimal.getScale());
@@ -318,6 +371,11 @@ public class PaimonWorker {
             default:
                 return BinaryString.fromString(value.asText());
         }
+    }
+
+    /** Python writes the values that are no numbers otherwise than Java. */
+    private double number(String text) {
+        return Double.parseDouble(text.replace("inf", "Infinity").replace("nan", "NaN"));
     }
 
     private List<String> texts(JsonNode values) {

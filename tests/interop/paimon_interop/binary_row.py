@@ -51,7 +51,8 @@ def decimal(row: bytes, offset: int, *, digits: int, scale: int) -> Decimal:
         (unscaled,) = struct.unpack_from("<q", row, offset)
     else:
         unscaled = int.from_bytes(pointed(row, offset), "big", signed=True)
-    return Decimal(unscaled).scaleb(-scale)
+    sign, figures, _ = Decimal(unscaled).as_tuple()
+    return Decimal((sign, figures, -scale))  # exact; `scaleb` would round to 28 digits
 
 
 def timestamp(row: bytes, offset: int, *, digits: int) -> int:

@@ -111,7 +111,13 @@ class Worker:
 
 
 def sorted_rows(answer: Any) -> Any:
-    """Rows in the order of ``rows.py``, whoever read them."""
+    """Rows in the form and the order of ``rows.py``, whoever read them."""
     if isinstance(answer, dict) and "rows" in answer:
-        return answer | {"rows": sorted(answer["rows"], key=lambda row: json.dumps(row, sort_keys=True))}
+        rows = [[python_float(value) for value in row] for row in answer["rows"]]
+        return answer | {"rows": sorted(rows, key=lambda row: json.dumps(row, sort_keys=True))}
     return answer
+
+
+def python_float(value: Any) -> Any:
+    """Java writes ``1.0E-300`` where Python writes ``1e-300``, so its worker marks such texts."""
+    return repr(float(value["double"])) if isinstance(value, dict) and set(value) == {"double"} else value

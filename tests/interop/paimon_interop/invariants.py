@@ -165,11 +165,8 @@ def check_compaction(table: TableFiles, snapshot: dict[str, Any], delta: list[En
 
 def check_live_files(table: TableFiles) -> Problems:
     """The latest snapshot's files are there and are what their entries say."""
-    latest = table.snapshots[-1]
-    live: Live = {}
-    for which in ("baseManifestList", "deltaManifestList"):
-        list(apply(live, list(table.entries(latest[which])), ""))
-    for entry in live.values():
+    entries = live_entries(table)
+    for entry in entries:
         path = table.data_path(entry)
         if not path.exists():
             yield f"missing: {entry}"
@@ -178,7 +175,15 @@ def check_live_files(table: TableFiles) -> Problems:
         else:
             yield from check_data(table, entry, read_data(path))
     if table.key_names:
-        yield from check_overlaps(table, list(live.values()))
+        yield from check_overlaps(table, entries)
+
+
+def live_entries(table: TableFiles) -> list[Entry]:
+    """The files of the latest snapshot."""
+    live: Live = {}
+    for which in ("baseManifestList", "deltaManifestList"):
+        list(apply(live, list(table.entries(table.snapshots[-1][which])), ""))
+    return list(live.values())
 
 
 def check_data(table: TableFiles, entry: Entry, columns: dict[str, list[Any]]) -> Problems:

@@ -1,10 +1,22 @@
 """Tables that Java Paimon makes: what pypaimon cannot write (levels, delete counts, statistics, evolved files)."""
 
+import re
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from paimon_interop.cases import ORDERS, Rows, aggregated_row, aggregation, composite, long_key, orders, runs
+from paimon_interop.cases import (
+    EVERYONE,
+    KEYS_OF_TYPES,
+    ORDERS,
+    Rows,
+    aggregated_row,
+    aggregation,
+    composite,
+    long_key,
+    orders,
+    runs,
+)
 from paimon_interop.client import Worker
 
 Step = tuple[str, dict[str, Any]]
@@ -24,6 +36,7 @@ class JavaCase:
     steps: tuple[Step, ...]
     later: tuple[Step, ...] = ()
     hides_level0: bool = False
+    readers: tuple[str, ...] = EVERYONE
 
     def __str__(self) -> str:
         return self.name
@@ -205,6 +218,23 @@ def appended() -> JavaCase:
     )
 
 
+def key_of_type(kind: str, *more: str) -> JavaCase:
+    """A key of one type, with values beyond those that pypaimon writes rightly."""
+    name, pool = (
+        "java_key_" + re.sub(r"\W+", "_", kind).strip("_").lower(),
+        [*(key for key in KEYS_OF_TYPES[kind] if key != "-0.0"), *more],
+    )
+    commits = [[[key, key if (at + n) % 2 else None, n] for at, key in enumerate(pool)] for n in range(4)]
+    return JavaCase(
+        name=name,
+        fields=(("k", kind), ("v", kind), ("n", "INT")),
+        keys=("k",),
+        steps=writes((commits[0], commits[1][1:], commits[2][:-1])),
+        later=writes((commits[3][2:],)),
+        readers=("pypaimon-rust", "java") if kind == "TIMESTAMP(9)" else EVERYONE,  # pypaimon drops nanoseconds
+    )
+
+
 JAVA_FIXTURES = (
     compacted(),
     settled(),
@@ -221,4 +251,10 @@ JAVA_CASES = (
     aggregated(),
     first_row(),
     composite_key(),
+    key_of_type("DOUBLE"),
+    key_of_type("FLOAT"),
+    key_of_type("TIMESTAMP(9)", "2024-01-01T00:00:00.000001001", "2024-01-01T00:00:00.000001002"),
+    key_of_type("DECIMAL(38, 10)"),
+    key_of_type("STRING"),
+    key_of_type("BYTES"),
 )

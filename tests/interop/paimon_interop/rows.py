@@ -2,7 +2,7 @@
 
 A row is a list in column order. JSON has fewer types than a table, so a value takes the form of its column's type:
 decimals, dates and times are text, timestamps text with as many digits of a second as they need, binaries hexadecimal,
-floats the shortest text that gives the same bits. Rows are sorted by their JSON text: a table has no order.
+floats the shortest text that gives the same 64 bits. Rows are sorted by their JSON text: a table has no order.
 """
 
 import datetime as dt
@@ -28,8 +28,6 @@ def plain_column(column: pa.ChunkedArray) -> list[Any]:
     if pa.types.is_timestamp(column.type):
         scale = NANOS[column.type.unit]
         return [None if at is None else timestamp_text(at * scale) for at in column.cast(pa.int64()).to_pylist()]
-    if pa.types.is_float32(column.type):  # through float64 its text would show digits that it does not have
-        return [None if value is None else str(pa.scalar(value, pa.float32())) for value in column.to_pylist()]
     return [plain(value) for value in column.to_pylist()]
 
 
@@ -40,7 +38,9 @@ def plain(value: Any) -> Any:
             return value.hex()
         case float():
             return repr(value)
-        case Decimal() | dt.date() | dt.time():
+        case Decimal():
+            return f"{value:f}"
+        case dt.date() | dt.time():
             return str(value)
         case dict():
             return {name: plain(inner) for name, inner in value.items()}
@@ -81,6 +81,8 @@ def typed(value: Any, arrow_type: pa.DataType) -> Any:
         return timestamp_nanos(value) // NANOS[arrow_type.unit]
     if pa.types.is_floating(arrow_type):
         return float(value)
+    if pa.types.is_map(arrow_type):
+        return [tuple(pair) for pair in value]
     return value
 
 

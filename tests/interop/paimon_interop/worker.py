@@ -23,8 +23,9 @@ from pypaimon.schema.schema_change import SchemaChange
 from pypaimon_rust.datafusion import PaimonCatalog
 
 from paimon_interop.corruptions import corrupt
-from paimon_interop.invariants import problems_of
+from paimon_interop.invariants import live_entries, problems_of
 from paimon_interop.rows import arrow_table, rows_of
+from paimon_interop.table_files import TableFiles
 
 Request = dict[str, Any]
 
@@ -129,6 +130,23 @@ def check(request: Request) -> list[str]:
     return problems_of(request["table"])
 
 
+def live(request: Request) -> list[dict[str, Any]]:
+    """The live files of the latest snapshot: where they are and what their entries say."""
+    return [
+        {
+            "partition": table_files.partition(entry),
+            "bucket": entry.bucket,
+            "level": entry.file["_LEVEL"],
+            "name": entry.file["_FILE_NAME"],
+            "rows": entry.file["_ROW_COUNT"],
+            "deletes": entry.file["_DELETE_ROW_COUNT"],
+            "schema": entry.file["_SCHEMA_ID"],
+        }
+        for table_files in [TableFiles(Path(request["table"]))]
+        for entry in live_entries(table_files)
+    ]
+
+
 def break_table(request: Request) -> None:
     """Break a table on purpose."""
     corrupt(Path(request["table"]), request["how"])
@@ -199,6 +217,7 @@ COMMANDS: dict[str, Callable[[Request], Any]] = {
     "snapshots": snapshots,
     "create_tag": create_tag,
     "check": check,
+    "live": live,
     "corrupt": break_table,
     "append_loop": append_loop,
 }

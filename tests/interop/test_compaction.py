@@ -1,0 +1,207 @@
+"""Tables that pypaimon made, compacted by Packstone: everybody reads the same rows, and all invariants hold."""
+
+import pytest
+from paimon_interop.cases import (
+    CASES,
+    ORDERS,
+    Case,
+    aggregation,
+    append_files,
+    composite,
+    deletes,
+    first_row,
+    first_rows,
+    long_key,
+    orders,
+    partial_update,
+    partitioned,
+    runs,
+    sequence_field,
+)
+from paimon_interop.proof import run_packstone
+
+MAX_LEVEL = 5  # of tables with the default trigger
+EARLY = ("--option", "num-sorted-run.compaction-trigger=3")  # so that the few runs of a test are enough
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_full_compaction_changes_no_row(python, prove, case):
+    """All runs become one on the last level; after more appends once more; each time a second run finds nothing."""
+    proof = prove(case)
+    proof.compact_twice("--strategy", "full", rows=first_rows(case.commits) if case.hides_level0 else None)
+    if case.keys:
+        assert {file["level"] for file in proof.live()} == {max_level(case)}
+        assert sum(file["deletes"] for file in proof.live()) == 0
+    case.write(python, proof.table, case.later)
+    proof.compact_twice("--strategy", "full", rows=first_rows(case.commits + case.later) if case.hides_level0 else None)
+
+
+def max_level(case: Case) -> int:
+    """The last level of a table: one more than its trigger allows runs."""
+    return int(case.options.get("num-sorted-run.compaction-trigger", MAX_LEVEL))
+
+
+@pytest.mark.parametrize("strategy", ["minor", "universal", "force-up-level0"])
+@pytest.mark.parametrize(
+    "case",
+    [long_key(), partitioned(), composite(), partial_update(), aggregation(), deletes(), sequence_field()],
+    ids=str,
+)
+def test_partial_compactions_change_no_row(python, prove, case, strategy):
+    """Picks that leave older runs alone keep delete markers and sequence numbers as readers need them."""
+    proof = prove(case)
+    proof.compact("--strategy", strategy, *EARLY)
+    for commit in case.later:
+        case.write(python, proof.table, (commit,))
+        result = run_packstone("compact", proof.table, "--strategy", strategy, *EARLY)
+        assert result["status"] in {"committed", "nothing-to-do"}
+        proof.check()
+    proof.compact("--strategy", strategy, *EARLY, status="nothing-to-do")
+    proof.compact_twice("--strategy", "full")
+
+
+@pytest.mark.parametrize("case", [long_key(), deletes(), aggregation()], ids=str)
+def test_runs_below_are_left_alone(python, prove, case):
+    """On top of a big compacted run a few fresh small ones are merged among themselves, delete markers kept."""
+    proof = prove(case)
+    before = proof.rows()
+    proof.compact("--strategy", "full")
+    old = {file["name"] for file in proof.live()}
+    for commit in (*case.later, *case.later):
+        case.write(python, proof.table, ([row for row in commit if row[0] % 5 == 0],))
+    options = ("--option", "num-sorted-run.compaction-trigger=2", "--option", "num-levels=6")
+    amplification = ("--option", "compaction.max-size-amplification-percent=100000")
+    proof.compact("--strategy", "force-up-level0", *options, *amplification)
+    levels = {file["name"]: file["level"] for file in proof.live()}
+    assert 0 not in levels.values()
+    if old & set(levels):
+        assert {levels[name] for name in old} == {MAX_LEVEL}
+    assert before["columns"] == proof.rows()["columns"]
+    proof.compact_twice("--strategy", "full")
+
+
+def test_one_run_is_only_relabelled(prove):
+    """A single file moves to the last level without being written again."""
+    case = Case(name="single", fields=ORDERS, keys=("id",), options={"bucket": "1"}, commits=(runs_of_one(),))
+    proof = prove(case)
+    (file,) = proof.live()
+    result = proof.compact_twice("--strategy", "full")
+    assert [unit["how"] for unit in result["units"]] == ["upgrade"]
+    assert proof.live() == [file | {"level": MAX_LEVEL}]
+
+
+def runs_of_one():
+    """The rows of one commit."""
+    return runs(orders, count=1, keys=10, step=1)[0]
+
+
+def test_a_file_that_hides_its_deletes_is_not_relabelled(python, prove):
+    """Pypaimon records no delete markers; relabelled to the last level such a file would show deleted rows."""
+    case = deletes()
+    proof = prove(
+        Case(name="hidden", fields=case.fields, keys=case.keys, options=case.options, commits=case.commits[1:2])
+    )
+    assert [file["deletes"] for file in proof.live()] == [0]
+    proof.compact_twice("--strategy", "full")
+
+
+def test_everything_deleted(python, prove):
+    """A table whose rows are all deleted ends without files, and can be written to again."""
+    case = deletes()
+    gone = [[row[0], "-D", None] for row in case.commits[0]]
+    proof = prove(
+        Case(name="gone", fields=case.fields, keys=case.keys, options=case.options, commits=(case.commits[0], gone))
+    )
+    proof.compact_twice("--strategy", "full")
+    assert proof.live() == []
+    case.write(python, proof.table, case.commits[:2])
+    proof.compact_twice("--strategy", "full")
+
+
+def test_first_row_needs_a_full_compaction(prove):
+    """Anything less would have to look keys up in the levels below; it is refused by name and changes nothing."""
+    proof = prove(first_row())
+    result = proof.compact("--strategy", "minor", *EARLY, status="refused")
+    assert "first-row" in str(result["skipped"])
+
+
+def test_only_the_chosen_partitions(prove):
+    """Partitions, a condition and buckets narrow the work; the rest keeps its files."""
+    proof = prove(partitioned())
+    for arguments, touched in (
+        (("--partitions", "region=north,day=20240101"), lambda file: file["partition"] == ["north", 20240101]),
+        (("--where", "region = 'a b'"), lambda file: file["partition"][0] == "a b"),
+        (("--buckets", "0"), lambda file: file["bucket"] == 0),
+    ):
+        before = {file["name"] for file in proof.live() if not touched(file)}
+        proof.compact("--strategy", "full", *arguments)
+        after = proof.live()
+        assert before == {file["name"] for file in after if not touched(file)}, arguments
+        assert {file["level"] for file in after if touched(file)} == {MAX_LEVEL}, arguments
+
+
+def test_a_plan_changes_nothing(prove):
+    """The plan names what compact then does."""
+    proof = prove(long_key())
+    history = proof.snapshots()
+    plan = run_packstone("plan", proof.table, "--strategy", "full")
+    assert plan["status"] == "planned"
+    assert proof.snapshots() == history
+    done = proof.compact_twice("--strategy", "full")
+    assert [sorted(unit["inputs"]) for unit in done["units"]] == [sorted(unit["inputs"]) for unit in plan["units"]]
+
+
+def test_schema_changes_between_files(python, prove):
+    """Files of four schemas: a column added, one renamed, one widened, one dropped."""
+    fields = (("id", "BIGINT"), ("name", "STRING"), ("v", "INT"), ("gone", "STRING"))
+    proof = prove(Case(name="evolved", fields=fields, keys=("id",), options={"bucket": "1"}))
+    write = [
+        ([[key, f"n{key}", key * 2, "x"] for key in range(10)], [["add_column", "extra", "DECIMAL(12, 2)"]]),
+        (
+            [[key, f"n{key}", key * 3, "y", f"{key}.25"] for key in range(5, 15)],
+            [["rename_column", "name", "title"], ["update_column_type", "v", "BIGINT"]],
+        ),
+        ([[key, f"t{key}", 2**40 + key, "z", None] for key in range(8, 20)], [["drop_column", "gone"]]),
+        ([[key, f"u{key}", None, "9.75"] for key in range(0, 20, 3)], []),
+    ]
+    for rows, changes in write:
+        python.call("write", proof.table, rows=rows)
+        if changes:
+            python.call("alter", proof.table, changes=changes)
+    proof.compact_twice("--strategy", "full")
+    assert {file["schema"] for file in proof.live()} == {3}
+    python.call("alter", proof.table, changes=[["add_column", "late", "STRING"]])
+    python.call("write", proof.table, rows=[[key, f"w{key}", key, None, "l"] for key in range(0, 25, 2)])
+    proof.compact_twice("--strategy", "full")
+
+
+def test_tags_and_old_snapshots_stay_readable(python, prove):
+    """Inputs are kept: a tag and every older snapshot show what they showed."""
+    case = long_key()
+    proof = prove(case)
+    python.call("create_tag", proof.table, tag="before")
+    views = [{"tag": "before"}, *({"snapshot": snapshot["id"]} for snapshot in proof.snapshots())]
+    shown = [proof.readers.rows(proof.table, proof.names, **view) for view in views]
+    proof.compact_twice("--strategy", "full")
+    assert [proof.readers.rows(proof.table, proof.names, **view) for view in views] == shown
+
+
+@pytest.mark.parametrize("maker", ["pypaimon", "pypaimon-rust"])
+def test_files_of_the_rust_writer(python, prove, maker):
+    """Pypaimon-rust writes tables too; alone or by turns with pypaimon."""
+    case = long_key()
+    proof = prove(Case(name="rust", fields=case.fields, keys=case.keys, options=case.options))
+    for n, commit in enumerate((*case.commits, *case.later)):
+        python.call("write", proof.table, rows=commit, rust=maker == "pypaimon-rust" or n % 2 == 0)
+    proof.compact_twice("--strategy", "full")
+
+
+@pytest.mark.spark
+@pytest.mark.parametrize("case", [partitioned(), aggregation(), append_files()], ids=str)
+def test_on_spark(python, prove, case):
+    """The same when Spark does the work."""
+    proof = prove(case)
+    proof.compact("--strategy", "full", engine="spark")
+    case.write(python, proof.table, case.later)
+    proof.compact("--strategy", "full", engine="spark")
+    proof.compact("--strategy", "full", status="nothing-to-do")
