@@ -1,0 +1,238 @@
+"""What one task on a Paimon table does: merge or concatenate files of a bucket, prove it, describe the outputs.
+
+Data files are written straight into their bucket's folder under their final names; nobody sees them until a manifest
+names them. The name of each is recorded before it is created, so that a run that dies leaves only files of known names.
+
+A file that is only to get a new level is looked into first, unless a compaction wrote it: some writers record no
+deletes where there are some (pypaimon 2.1 always says 0), and a reader that trusts the record would bring the deleted
+rows back. Such a file is rewritten if it goes to the top level, else its record is put right.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import pyarrow as pa
+
+from packstone.errors import CorruptionError, PackstoneError, RefusedError, VerificationError, storage_sentence
+from packstone.model.unit import How, UnitStatus
+from packstone.rewrite.data_files.rows import open_rows, read_rows
+from packstone.rewrite.merge_spec import (
+    KIND_COLUMN,
+    AppendSpec,
+    ColumnSource,
+    InputFile,
+    MergeResult,
+    MergeSpec,
+    WrittenFile,
+)
+from packstone.rewrite.merged_view.verify_append import verify_append
+from packstone.rewrite.merged_view.verify_merge import Verified, verify_merge
+from packstone.rewrite.run_merge import run_append, run_merge
+from packstone.storage.task_board import Attempt, Job
+from packstone.tables.paimon.data_file_meta import DataFileMeta
+from packstone.tables.paimon.leftovers import record_created
+from packstone.tables.paimon.paths import DataFileNames
+from packstone.tables.paimon.table_schema import KEY_PREFIX, TableSchema
+from packstone.tables.paimon.written_meta import MetaWriter
+
+if TYPE_CHECKING:
+    from packstone.storage.fileio import FileIO
+
+_ODD: Final = 1  # row kinds that retract are odd
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PaimonUnit:
+    """What should happen to some files of one bucket; either ``merge`` or ``append`` is there."""
+
+    unit: int
+    how: How
+    level: int
+    input_bytes: int
+    merge: MergeSpec | None = None
+    append: AppendSpec | None = None
+    first_sequence: int = 0  # of an append table's rows
+    file_format: str = "parquet"
+    compression: str = "zstd"
+    to_top: bool = False
+
+    @property
+    def directory(self) -> str:
+        """Where its outputs go."""
+        spec = self.merge or self.append
+        assert spec is not None  # noqa: S101 - one of the two is always there
+        return spec.output.directory
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PaimonTask:
+    """The payload of one task."""
+
+    number: int
+    run_folder: str  # where the names of files are written down
+    schema: TableSchema
+    names: DataFileNames
+    created_ms: int
+    units: tuple[PaimonUnit, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PaimonUnitResult:
+    """What became of one unit."""
+
+    unit: int
+    status: UnitStatus
+    message: str = ""
+    blamed: str = ""
+    how: How = How.REWRITE
+    files: tuple[DataFileMeta, ...] = ()
+    delete_rows: int | None = None  # of a file that is merely upgraded: what it really holds
+    rows_in: int = 0
+    rows_out: int = 0
+    fingerprint: str = ""
+    write_seconds: float = 0.0
+    read_seconds_before: float = 0.0
+    read_seconds_after: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PaimonTaskResult:
+    """What one attempt at a task did."""
+
+    units: tuple[PaimonUnitResult, ...] = field(default=())
+
+
+def run_paimon_task(attempt: Attempt, task: PaimonTask) -> PaimonTaskResult:
+    """Do all units of a task; one that fails does not stop the others."""
+    results = []
+    for unit in task.units:
+        results.append(_guarded(attempt, task, unit))
+        attempt.mark_done(unit.unit, size_bytes=unit.input_bytes)
+    return PaimonTaskResult(units=tuple(results))
+
+
+def _guarded(attempt: Attempt, task: PaimonTask, unit: PaimonUnit) -> PaimonUnitResult:
+    try:
+        return _run_unit(attempt, task, unit)
+    except VerificationError as error:
+        return PaimonUnitResult(unit=unit.unit, status=UnitStatus.MISMATCH, message=error.message)
+    except CorruptionError as error:
+        blamed = str(error.facts.get("file", ""))
+        return PaimonUnitResult(unit=unit.unit, status=UnitStatus.UNREADABLE, message=error.message, blamed=blamed)
+    except RefusedError as error:
+        return PaimonUnitResult(unit=unit.unit, status=UnitStatus.UNFAITHFUL, message=error.message)
+    except PackstoneError as error:
+        return PaimonUnitResult(unit=unit.unit, status=UnitStatus.FAILED, message=error.message)
+    except (OSError, pa.ArrowException) as error:
+        message = storage_sentence(error) if isinstance(error, OSError) else f"Arrow failed: {error}"
+        return PaimonUnitResult(unit=unit.unit, status=UnitStatus.FAILED, message=message)
+
+
+def _run_unit(attempt: Attempt, task: PaimonTask, unit: PaimonUnit) -> PaimonUnitResult:
+    unit = _with_real_keys(attempt.io, unit)
+    if unit.how is How.UPGRADE and unit.merge is not None:
+        delete_rows = count_retracts(attempt.io, unit.merge.files[0])
+        if delete_rows == 0 or not unit.to_top:
+            return PaimonUnitResult(unit=unit.unit, status=UnitStatus.WRITTEN, how=How.UPGRADE, delete_rows=delete_rows)
+    return _rewrite(attempt, task, unit)
+
+
+def _rewrite(attempt: Attempt, task: PaimonTask, unit: PaimonUnit) -> PaimonUnitResult:
+    written: list[str] = []
+    try:
+        result, verified = _merge(attempt.io, unit, name_file=_namer(attempt, task, unit=unit, written=written))
+    except VerificationError:
+        raise  # the evidence stays; its names are recorded
+    except Exception:
+        for path in written:
+            attempt.io.remove(path)
+        raise
+    return PaimonUnitResult(
+        unit=unit.unit,
+        status=UnitStatus.WRITTEN,
+        files=_describe(task, unit, result.files),
+        rows_in=result.rows_in,
+        rows_out=result.rows_out,
+        fingerprint=str(verified.fingerprint_after),
+        write_seconds=result.read_seconds + result.merge_seconds + result.write_seconds,
+        read_seconds_before=verified.seconds_before,
+        read_seconds_after=verified.seconds_after,
+    )
+
+
+def _merge(io: FileIO, unit: PaimonUnit, *, name_file: Callable[[int], str]) -> tuple[MergeResult, Verified]:
+    if unit.merge is not None:
+        result = run_merge(io, unit.merge, name_file=name_file)
+        return result, verify_merge(io, unit.merge, result.files)
+    assert unit.append is not None  # noqa: S101 - one of the two is always there
+    result = run_append(io, unit.append, name_file=name_file)
+    return result, verify_append(io, unit.append, result.files)
+
+
+def _namer(attempt: Attempt, task: PaimonTask, *, unit: PaimonUnit, written: list[str]) -> Callable[[int], str]:
+    """Name files, and write each name down before the file is there."""
+    # As unique as the attempt's name, which is random.
+    own = str(uuid.uuid5(uuid.NAMESPACE_URL, f"{attempt.staging}/{unit.unit}/{attempt.name}"))
+
+    def name(number: int) -> str:
+        made = task.names.name(number, uuid=own, file_format=unit.file_format, compression=unit.compression)
+        path = f"{unit.directory}/{made}"
+        label = f"{unit.unit:06d}-{attempt.name}-{number}"
+        record_created(attempt.io, task.run_folder, (path,), label=label)
+        written.append(path)
+        return made
+
+    return name
+
+
+def _describe(task: PaimonTask, unit: PaimonUnit, files: tuple[WrittenFile, ...]) -> tuple[DataFileMeta, ...]:
+    writer = MetaWriter(schema=task.schema, level=unit.level, created_ms=task.created_ms)
+    if unit.append is None:
+        return tuple(writer.describe(file) for file in files)
+    described, sequence = [], unit.first_sequence
+    for file in files:
+        described.append(writer.describe(file, first_sequence=sequence))
+        sequence += file.rows
+    return tuple(described)
+
+
+def count_retracts(io: FileIO, file: InputFile) -> int:
+    """Count the rows of a file that delete something, whatever its metadata say."""
+    schema = pa.schema([pa.field(KIND_COLUMN, pa.int8())])
+    kinds = (batch.column(0).to_numpy(zero_copy_only=False) for batch in read_rows(io, file, schema))
+    return sum(int(np.count_nonzero(kind & _ODD)) for kind in kinds)
+
+
+def _with_real_keys(io: FileIO, unit: PaimonUnit) -> PaimonUnit:
+    """Let key columns come from the value columns they mirror in files that leave them out (thin mode)."""
+    if unit.merge is None:
+        return unit
+    sections = tuple(
+        tuple(tuple(_fit_keys(io, file) for file in run) for run in section) for section in unit.merge.sections
+    )
+    return replace(unit, merge=replace(unit.merge, sections=sections))
+
+
+def _fit_keys(io: FileIO, file: InputFile) -> InputFile:
+    names = {column.source for column in file.columns if column.source is not None}
+    names |= {name.removeprefix(KEY_PREFIX) for name in names}
+    rows = open_rows(io, file, sorted(names))
+    held = set(rows.schema.names)
+    rows.close()
+    columns = tuple(_fit_key(column, held) for column in file.columns)
+    return file if columns == file.columns else replace(file, columns=columns)
+
+
+def _fit_key(column: ColumnSource, held: set[str]) -> ColumnSource:
+    source = column.source
+    if source is None or source in held or not source.startswith(KEY_PREFIX):
+        return column
+    return ColumnSource(target=column.target, source=source.removeprefix(KEY_PREFIX))
+
+
+PAIMON_JOB: Final = Job(task=PaimonTask, result=PaimonTaskResult, do=run_paimon_task)
