@@ -175,7 +175,7 @@ class AppendSpec:
 class ColumnFacts:
     """Smallest and largest value, exact and not truncated, and number of nulls of one column of one file.
 
-    Both are None if there is no value, and for nested and INT96 columns always. NaN counts as no value; the smallest
+    Both are None if there is no value, and for nested columns always. NaN counts as no value; the smallest
     zero is -0.0, the largest 0.0 (as Parquet asks for). Strings and binaries compare by unsigned bytes.
     """
 

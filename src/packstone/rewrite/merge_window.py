@@ -1,0 +1,190 @@
+"""A window: the rows of all runs between two keys, in the order of keys and, inside a key, oldest first.
+
+Windows bound the memory whatever the size of a bucket: each run is a cursor of batches, and a window takes from every
+cursor the rows up to the smallest last key of the open batches. So all records of a key are in one window, and no
+later window has a smaller key.
+
+Inside a key the order is: the user's sequence columns (nulls first), the sequence number, retract before add. Runs
+whose sequence numbers do not overlap are laid one behind the other, oldest first; the stable sort by key then keeps
+that order and no second sort is needed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from packstone.errors import CorruptionError
+from packstone.rewrite.key_order import Order, find_unsorted, sort_rows
+from packstone.rewrite.key_words import I64, Component, Words, column_values, find_components, number_components
+from packstone.rewrite.merge_spec import KIND_COLUMN, SEQUENCE_COLUMN
+from packstone.rewrite.run_cursor import BatchKeys, Piece, RowKey, RunCursor
+
+Kinds = np.ndarray[Any, np.dtype[np.int8]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ordering:
+    """By which columns rows are ordered."""
+
+    key_columns: tuple[str, ...]
+    sequence_columns: tuple[str, ...] = ()
+    sequence_descending: bool = False
+
+
+class Window:
+    """Rows of all runs; ``order`` lists them by key and age, ``starts`` where in it a key begins."""
+
+    def __init__(self, batches: Sequence[pa.RecordBatch], order: I64, starts: I64) -> None:
+        self.schema = batches[0].schema
+        self._batches = batches
+        self.order, self.starts = order, starts
+        self.rows = len(order)
+
+    @property
+    def counts(self) -> I64:
+        """How many records each key has."""
+        return np.diff(self.starts, append=self.rows)
+
+    @property
+    def ends(self) -> I64:
+        """Where in the order the last record of each key is."""
+        return np.append(self.starts[1:], self.rows) - 1
+
+    @property
+    def kinds(self) -> Kinds:
+        """Row kinds, in the order in which the rows came."""
+        return column_values(self.column(KIND_COLUMN), np.dtype(np.int8))
+
+    def column(self, name: str) -> pa.Array:
+        """One column of all rows, in the order in which they came."""
+        return join_column(self._batches, name)
+
+    def gather(self, rows: I64) -> pa.RecordBatch:
+        """Take rows, column by column: only one column of losers is copied at a time."""
+        at = pa.array(rows)
+        columns = [self.column(name).take(at) for name in self.schema.names]
+        return pa.RecordBatch.from_arrays(columns, schema=self.schema)
+
+
+def cut_windows(cursors: Sequence[RunCursor], ordering: Ordering) -> Iterator[Window | pa.RecordBatch]:
+    """Yield windows in the order of keys; rows that only one run has there come as they are, as batches."""
+    before: RowKey | None = None
+    while True:
+        for cursor in cursors:
+            cursor.fill()
+        limits = [limit for cursor in cursors if (limit := cursor.limit) is not None]
+        bound = min(limits, default=None)
+        parts = [part for cursor in cursors if (part := cursor.take_until(bound))]
+        if not parts:
+            return
+        check_above(parts, before, ordering.key_columns)
+        if len(parts) == 1:
+            yield from check_run(parts[0], ordering.key_columns)
+        else:
+            yield make_window(parts, ordering)
+        before = bound
+
+
+def check_above(parts: Sequence[Sequence[Piece]], before: RowKey | None, key_columns: Sequence[str]) -> None:
+    """Each run's rows must go on above the last window: else the run was not sorted."""
+    if before is None:
+        return
+    for part in parts:
+        if not BatchKeys(part[0].batch.slice(0, 1), key_columns).get(0) > before:
+            raise _unsorted(part[0].path)
+
+
+def check_run(pieces: Iterable[Piece], key_columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    """Hand out the rows of one run, each piece proved to be sorted and above the one before."""
+    last: RowKey | None = None
+    for piece in pieces:
+        keys = BatchKeys(piece.batch, key_columns)
+        if last is not None and not keys.get(0) > last:
+            raise _unsorted(piece.path)
+        last = keys.get(piece.batch.num_rows - 1)
+        words = Words(c for name in key_columns for c in find_components(piece.batch.column(name)))
+        if find_unsorted(words, piece.batch.num_rows, np.zeros(1, dtype=np.int64)) is not None:
+            raise _unsorted(piece.path)
+        yield piece.batch
+
+
+def make_window(parts: Sequence[Sequence[Piece]], ordering: Ordering) -> Window:
+    """Put the rows of several runs in order."""
+    needs_sort = True
+    if not ordering.sequence_columns:
+        parts, needs_sort = _by_age(parts)
+    pieces = [piece for part in parts for piece in part]
+    batches = [piece.batch for piece in pieces]
+    sizes = np.array([batch.num_rows for batch in batches])
+    run_rows = np.cumsum([0, *(sum(p.batch.num_rows for p in part) for part in parts)])
+    words = _key_words(batches, ordering.key_columns, run_rows)
+    wrong = find_unsorted(words, int(run_rows[-1]), run_rows[:-1])
+    if wrong is not None:
+        raise _unsorted(pieces[int(np.searchsorted(np.cumsum(sizes), wrong, side="right"))].path)
+    found = sort_rows(words, int(run_rows[-1]))
+    starts = np.flatnonzero(np.concatenate(([True], ~found.same)))
+    rows = found.rows
+    if needs_sort and len(starts) < len(rows):
+        rows = _sort_versions(batches, found, ordering)
+    return Window(batches, rows, starts)
+
+
+def join_column(batches: Sequence[pa.RecordBatch], name: str) -> pa.Array:
+    """One column of several batches in one piece."""
+    at = batches[0].schema.get_field_index(name)
+    return pa.concat_arrays([batch.column(at) for batch in batches])
+
+
+def _key_words(batches: Sequence[pa.RecordBatch], key_columns: Sequence[str], run_rows: I64) -> Words:
+    extremes = [int(row) for start, end in pairwise(run_rows) for row in (start, end - 1)]
+    return Words(
+        component
+        for at, name in enumerate(key_columns)
+        for component in find_components(join_column(batches, name), extremes=None if at else extremes)
+    )
+
+
+def _by_age(parts: Sequence[Sequence[Piece]]) -> tuple[Sequence[Sequence[Piece]], bool]:
+    """Lay runs with separate ranges of sequence numbers oldest first; say whether rows must still be sorted."""
+    ranges = []
+    for part in parts:
+        sequences = [column_values(p.batch.column(SEQUENCE_COLUMN), np.dtype(np.int64)) for p in part]
+        ranges.append((min(int(s.min()) for s in sequences), max(int(s.max()) for s in sequences)))
+    by_age = sorted(range(len(parts)), key=ranges.__getitem__)
+    overlap = any(ranges[a][1] >= ranges[b][0] for a, b in pairwise(by_age))
+    return [parts[at] for at in by_age], overlap
+
+
+def _sort_versions(batches: Sequence[pa.RecordBatch], found: Order, ordering: Ordering) -> I64:
+    """Sort the records of each key by age; keys stay where they are."""
+    key_number = np.zeros(len(found.rows), dtype=np.int64)
+    np.cumsum(~found.same, out=key_number[1:])
+
+    def components() -> Iterator[Component]:
+        yield from number_components(key_number)
+        for component in _age_components(batches, ordering):
+            yield Component(values=component.values[found.rows], bits=component.bits)
+
+    return found.rows[sort_rows(Words(components()), len(found.rows)).rows]
+
+
+def _age_components(batches: Sequence[pa.RecordBatch], ordering: Ordering) -> Iterator[Component]:
+    for name in ordering.sequence_columns:
+        column = join_column(batches, name)
+        has_flag = bool(column.null_count)
+        for at, component in enumerate(find_components(column)):
+            is_flag = has_flag and at == 0  # nulls stay first whatever the direction
+            yield component.inverted() if ordering.sequence_descending and not is_flag else component
+    yield from number_components(column_values(join_column(batches, SEQUENCE_COLUMN), np.dtype(np.int64)))
+    kinds = column_values(join_column(batches, KIND_COLUMN), np.dtype(np.int8))
+    yield from number_components((kinds & 1) ^ 1)
+
+
+def _unsorted(path: str) -> CorruptionError:
+    return CorruptionError(f"{path} is not sorted by its key, or holds a key twice; nothing was written.", file=path)

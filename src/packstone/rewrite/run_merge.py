@@ -1,0 +1,175 @@
+"""Merge sorted runs into files: sections in the order of keys, window by window, in bounded memory."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from packstone.rewrite.data_files.rows import KeyBounds, RowFilter, read_rows
+from packstone.rewrite.key_words import column_values
+from packstone.rewrite.merge_engines import Engine, make_engine
+from packstone.rewrite.merge_spec import (
+    KIND_COLUMN,
+    AppendSpec,
+    InputFile,
+    MergeResult,
+    MergeSpec,
+    unpack_schema,
+)
+from packstone.rewrite.merge_window import Ordering, Window, check_run, cut_windows
+from packstone.rewrite.rolling_writer import RollingWriter
+from packstone.rewrite.run_cursor import Piece, RunCursor
+
+if TYPE_CHECKING:
+    from packstone.storage.fileio import FileIO
+
+_MAX_BATCH_BYTES = 8 << 20
+_MIN_BATCH_BYTES = 64 << 10
+# Shares of the memory: batches that wait in the cursors (each holds up to two), and the block that is gathered. The
+# rest is for the window being merged, the block being encoded and what the allocator keeps.
+_CURSOR_SHARE = 0.25
+_BLOCK_SHARE = 0.2
+
+
+class _Reading:
+    """Rows and seconds of all reading."""
+
+    def __init__(self) -> None:
+        self.rows = 0
+        self.seconds = 0.0
+
+    def timed(self, batches: Iterator[pa.RecordBatch], path: str) -> Iterator[Piece]:
+        while True:
+            began = time.perf_counter()
+            batch = next(batches, None)
+            self.seconds += time.perf_counter() - began
+            if batch is None:
+                return
+            self.rows += batch.num_rows
+            yield Piece(batch=batch, path=path)
+
+
+def run_merge(io: FileIO, spec: MergeSpec, *, name_file: Callable[[int], str]) -> MergeResult:
+    """Write the merged rows of all sections; on any error, nothing stays behind.
+
+    ``name_file`` is asked for the name of the n-th file before it is created, so that the caller can note it.
+    """
+    began = time.perf_counter()
+    schema = unpack_schema(spec.arrow_schema)
+    engine = make_engine(spec, schema)
+    writer = _writer(io, spec, schema, name_file=name_file)
+    reading, write_seconds = _Reading(), 0.0
+    try:
+        for batch in _merge_sections(io, spec, schema, engine=engine, reading=reading):
+            started = time.perf_counter()
+            writer.write(batch)
+            write_seconds += time.perf_counter() - started
+        started = time.perf_counter()
+        files = writer.close()
+        write_seconds += time.perf_counter() - started
+    except BaseException:
+        writer.abandon()
+        raise
+    seconds = time.perf_counter() - began
+    return MergeResult(
+        files=files,
+        rows_in=reading.rows,
+        rows_out=writer.rows,
+        read_seconds=reading.seconds,
+        merge_seconds=max(0.0, seconds - reading.seconds - write_seconds),
+        write_seconds=write_seconds,
+    )
+
+
+def run_append(io: FileIO, spec: AppendSpec, *, name_file: Callable[[int], str]) -> MergeResult:
+    """Write the rows of all files, in their order, into fewer; on any error, nothing stays behind."""
+    began = time.perf_counter()
+    schema = unpack_schema(spec.arrow_schema)
+    writer = _writer(io, spec, schema, name_file=name_file)
+    reading = _Reading()
+    batch_bytes = _batch_bytes(spec.memory_bytes, 1)
+    try:
+        for file in spec.inputs:
+            for piece in reading.timed(read_rows(io, file, schema, batch_bytes=batch_bytes), file.path):
+                writer.write(piece.batch)
+        files = writer.close()
+    except BaseException:
+        writer.abandon()
+        raise
+    return MergeResult(
+        files=files,
+        rows_in=reading.rows,
+        rows_out=writer.rows,
+        read_seconds=reading.seconds,
+        merge_seconds=0.0,
+        write_seconds=max(0.0, time.perf_counter() - began - reading.seconds),
+    )
+
+
+def _merge_sections(
+    io: FileIO, spec: MergeSpec, schema: pa.Schema, *, engine: Engine, reading: _Reading
+) -> Iterator[pa.RecordBatch]:
+    for section in spec.sections:
+        merged = _merge_section(io, spec, section, schema=schema, engine=engine, reading=reading)
+        yield from _without_deletes(merged) if spec.drop_deletes else merged
+
+
+def _merge_section(
+    io: FileIO,
+    spec: MergeSpec,
+    section: Sequence[Sequence[InputFile]],
+    *,
+    schema: pa.Schema,
+    engine: Engine,
+    reading: _Reading,
+) -> Iterator[pa.RecordBatch]:
+    keep = RowFilter(bounds=KeyBounds.of(spec.key_columns[0], spec.key_range), expiry=spec.expiry)
+    batch_bytes = _batch_bytes(spec.memory_bytes, len(section))
+
+    def read_run(run: Sequence[InputFile]) -> Iterator[Piece]:
+        for file in run:
+            yield from reading.timed(read_rows(io, file, schema, batch_bytes=batch_bytes, keep=keep), file.path)
+
+    if len(section) == 1:
+        yield from check_run(read_run(section[0]), spec.key_columns)
+        return
+    ordering = Ordering(
+        key_columns=spec.key_columns,
+        sequence_columns=spec.sequence_columns,
+        sequence_descending=spec.sequence_descending,
+    )
+    cursors = [RunCursor(read_run(run), spec.key_columns) for run in section]
+    for window in cut_windows(cursors, ordering):
+        yield engine(window) if isinstance(window, Window) else window
+
+
+def _without_deletes(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        adds = (column_values(batch.column(KIND_COLUMN), np.dtype(np.int8)) & 1) == 0
+        yield batch if adds.all() else batch.filter(pa.array(adds))
+
+
+def _batch_bytes(memory_bytes: int, runs: int) -> int:
+    share = int(memory_bytes * _CURSOR_SHARE) // (2 * runs)
+    return min(_MAX_BATCH_BYTES, max(_MIN_BATCH_BYTES, share))
+
+
+def _writer(
+    io: FileIO, spec: MergeSpec | AppendSpec, schema: pa.Schema, *, name_file: Callable[[int], str]
+) -> RollingWriter:
+    inputs = spec.files if isinstance(spec, MergeSpec) else spec.inputs
+    rows = sum(file.rows for file in inputs)
+    block_bytes = min(spec.output.block_bytes, int(spec.memory_bytes * _BLOCK_SHARE))
+    return RollingWriter(
+        io,
+        dataclasses.replace(spec.output, block_bytes=block_bytes),
+        schema=schema,
+        key_columns=spec.key_columns if isinstance(spec, MergeSpec) else (),
+        name_file=name_file,
+        row_bytes=sum(file.size_bytes for file in inputs) / max(1, rows),
+    )
