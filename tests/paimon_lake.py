@@ -12,6 +12,7 @@ import struct
 import sys
 import time
 import uuid
+from functools import cache
 from pathlib import Path
 
 import fastavro
@@ -42,12 +43,13 @@ def long_row(number):
     return struct.pack(">i", 1) + bytes(8) + struct.pack("<q", number)
 
 
+@cache
 def avro_schema(prefix):
     """How pypaimon writes manifests ("manifest-") or their lists ("manifest-list-")."""
     names = sorted(p.name for p in FIXTURE.iterdir())
     name = next(n for n in names if n.startswith(prefix) and (prefix != "manifest-" or "-list-" not in n))
     with (FIXTURE / name).open("rb") as file:
-        return fastavro.reader(file).writer_schema
+        return fastavro.parse_schema(fastavro.reader(file).writer_schema)
 
 
 class PaimonLake:
