@@ -50,7 +50,10 @@ def family_of(path: str) -> Family:
     from packstone.storage.local import LocalFileIO
     from packstone.tables.probe import Family, find_family
 
-    family = find_family(LocalFileIO(), path)
+    io = LocalFileIO()
+    if io.stat(path) is None:
+        raise InvalidInputError(f"{path} does not exist.", path=path)
+    family = find_family(io, path)
     wrong, whose = (_HIVE_ONLY, "Hive directories") if family is Family.PAIMON else (_PAIMON_ONLY, "Paimon tables")
     context = click.get_current_context()
     for parameter in context.command.params:
