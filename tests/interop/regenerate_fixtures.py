@@ -17,8 +17,10 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parent))
 
 from paimon_interop.cases import FIXTURES, Case, first_rows
-from paimon_interop.client import Worker, java_command
+from paimon_interop.client import Worker, java_command, spark_command
 from paimon_interop.java_cases import JAVA_FIXTURES, JavaCase
+from paimon_interop.proof import Readers
+from paimon_interop.spark_cases import SPARK_FIXTURES, run_statements
 
 TESTDATA = Path(__file__).resolve().parents[1] / "testdata/paimon"
 MAKERS = {Case: "pypaimon 2.1.0", JavaCase: "Java Paimon 1.4.2"}
@@ -27,29 +29,36 @@ MAKERS = {Case: "pypaimon 2.1.0", JavaCase: "Java Paimon 1.4.2"}
 def main() -> None:
     """Write the named cases, or all."""
     wanted = set(sys.argv[1:])
-    with Worker() as python, Worker(java_command()) as java:
+    with Worker() as python, Worker(java_command()) as java, tempfile.TemporaryDirectory() as scratch:
         for case in (*FIXTURES, *JAVA_FIXTURES):
             if not wanted or case.name in wanted:
-                write_fixture(case, maker=java if isinstance(case, JavaCase) else python, python=python)
+                maker = java if isinstance(case, JavaCase) else python
+                table = case.create(maker, Path(scratch) / "d.db" / case.name)
+                found = Readers(python, java).rows(table, case.readers)
+                more = {"rows_after_full": first_rows(case.commits)} if case.hides_level0 else {}
+                write_fixture(case.name, table, {"made_by": MAKERS[type(case)], **found, **more})
+        for name in SPARK_FIXTURES:
+            if not wanted or f"spark09_{name}" in wanted:
+                write_spark_fixture(name, Readers(python, java), Path(scratch) / "spark")
 
 
-def write_fixture(case: Case | JavaCase, *, maker: Worker, python: Worker) -> None:
-    """Let the maker make the table in a warehouse of its own, and move it to its place."""
-    with tempfile.TemporaryDirectory() as scratch:
-        table = case.create(maker, Path(scratch) / "d.db" / case.name)
-        found = maker.call("read", table)
-        assert python.call("read", table) == found, f"{case}: pypaimon reads other rows"
-        assert python.call("read", table, rust=True) == found, f"{case}: pypaimon-rust reads other rows"
-        folder = TESTDATA / case.name
-        shutil.rmtree(folder, ignore_errors=True)
-        folder.mkdir(parents=True)
-        shutil.move(table, folder / "table")
-    expected = {"made_by": MAKERS[type(case)], **found}
-    if case.hides_level0:
-        expected["rows_after_full"] = first_rows(case.commits)
+def write_spark_fixture(name: str, readers: Readers, warehouse: Path) -> None:
+    """Let Spark SQL make the table; pypaimon cannot read manifests as old as these."""
+    with Worker(spark_command(warehouse)) as spark:
+        table = run_statements(spark, warehouse, name)
+    found = readers.rows(table, ("pypaimon-rust", "java"))
+    write_fixture(f"spark09_{name}", table, {"made_by": "Paimon 0.9.0 on Spark 3.5", **found})
+
+
+def write_fixture(name: str, table: Path, expected: dict[str, object]) -> None:
+    """Move the table to its place and write beside it what everybody reads."""
+    folder = TESTDATA / name
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    shutil.move(table, folder / "table")
     lines = ",\n".join(f"  {json.dumps(name)}: {as_lines(value)}" for name, value in expected.items())
     (folder / "expected.json").write_text("{\n" + lines + "\n}\n", encoding="utf-8")
-    print(f"{case}: {len(found['rows'])} rows")  # noqa: T201 - a program for a person
+    print(name)  # noqa: T201 - a program for a person
 
 
 def as_lines(value: object) -> str:

@@ -9,6 +9,7 @@ from typing import Any, Self
 
 INTEROP = Path(__file__).resolve().parents[1]
 VENV = Path(os.environ.get("PACKSTONE_INTEROP_VENV", INTEROP.parents[1] / ".venv-interop"))
+VENV_SPARK35 = INTEROP.parents[1] / ".venv-spark35"
 JARS = VENV / "jars"
 
 
@@ -33,6 +34,19 @@ def java_command() -> list[str]:
     jars = [*JARS.glob("paimon-bundle-*.jar"), *(jar for name in wanted for jar in spark.glob(name))]
     fast = ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"]
     return [java(), *fast, "-cp", os.pathsep.join(map(str, jars)), str(INTEROP / "java/PaimonWorker.java")]
+
+
+def spark_command(warehouse: Path) -> list[str]:
+    """Paimon's Spark connector, in the environment of ``make test-spark35``."""
+    (jar,) = JARS.glob("paimon-spark-3.5-*.jar")
+    return [str(VENV_SPARK35 / "bin/python"), "-m", "paimon_interop.spark_worker", str(jar), str(warehouse)]
+
+
+def why_no_spark_connector() -> str | None:
+    """Why Paimon's Spark connector cannot take part, or None if it can."""
+    if not (VENV_SPARK35 / "bin/python").exists():
+        return "no Spark 3.5, which the connector is for: `make test-spark35` makes its environment"
+    return None if any(JARS.glob("paimon-spark-3.5-*.jar")) else (why_no_java() or "no connector: not fetched")
 
 
 def java() -> str:
