@@ -112,7 +112,7 @@ def _ranks(column: pa.Array) -> np.ndarray[Any, Any]:
     if pt.is_integer(kind) or pt.is_temporal(kind) or pt.is_floating(kind):
         return to_integers(column)
     if pt.is_boolean(kind):
-        return to_integers(column.fill_null(value=False))
+        return to_integers(column.fill_null(fill_value=False))
     if pt.is_string(kind):
         column = column.cast(pa.binary())
     return pc.rank(column, tiebreaker="dense").to_numpy(zero_copy_only=False)

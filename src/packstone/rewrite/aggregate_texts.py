@@ -37,7 +37,7 @@ def fold_texts(versions: Versions, column: pa.Array, function: ColumnAggregate, 
 
 
 def _is_blank(texts: pa.Array) -> pa.Array:
-    return pc.equal(pc.utf8_trim(texts, characters=_BLANKS), "").fill_null(value=True)
+    return pc.equal(pc.utf8_trim(texts, characters=_BLANKS), "").fill_null(fill_value=True)
 
 
 def _join(left: pa.Array, right: pa.Array, function: ColumnAggregate) -> pa.Array:

@@ -187,7 +187,7 @@ class _DecimalProduct(_DecimalSum):
 
 class _Booleans(_Arithmetic):
     def load(self, column: pa.Array) -> Values:
-        return column.fill_null(value=False).to_numpy(zero_copy_only=False)
+        return column.fill_null(fill_value=False).to_numpy(zero_copy_only=False)
 
     def add(self, left: Values, right: Values) -> Values:
         return left & right if self._function.function == "bool_and" else left | right

@@ -151,14 +151,17 @@ def _key_words(batches: Sequence[pa.RecordBatch], key_columns: Sequence[str], ru
 
 
 def _by_age(parts: Sequence[Sequence[Piece]]) -> tuple[Sequence[Sequence[Piece]], bool]:
-    """Lay runs with separate ranges of sequence numbers oldest first; say whether rows must still be sorted."""
+    """Lay runs with separate ranges of sequence numbers oldest first; say whether rows must still be sorted.
+
+    Runs that overlap stay where they are: of records that tie in everything the one of the later run is the newer.
+    """
     ranges = []
     for part in parts:
         sequences = [column_values(p.batch.column(SEQUENCE_COLUMN), np.dtype(np.int64)) for p in part]
         ranges.append((min(int(s.min()) for s in sequences), max(int(s.max()) for s in sequences)))
     by_age = sorted(range(len(parts)), key=ranges.__getitem__)
     overlap = any(ranges[a][1] >= ranges[b][0] for a, b in pairwise(by_age))
-    return [parts[at] for at in by_age], overlap
+    return (parts, True) if overlap else ([parts[at] for at in by_age], False)
 
 
 def _sort_versions(batches: Sequence[pa.RecordBatch], found: Order, ordering: Ordering) -> I64:
