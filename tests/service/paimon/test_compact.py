@@ -1,0 +1,204 @@
+"""Compactions of a table that another program writes to: choice of buckets, budgets, conflicts, upgrades."""
+
+import pytest
+from paimon_lake import PaimonLake
+
+from packstone.errors import InvalidInputError, RefusedError
+from packstone.model.filters import Budget, Filters
+from packstone.model.paimon_options import PaimonOptions, PaimonStrategy, parse_buckets, parse_partitions
+from packstone.service.engine import InlineEngine
+from packstone.service.paimon_table import PaimonTable
+from packstone.storage.local import LocalFileIO
+
+FULL = PaimonOptions(strategy=PaimonStrategy.FULL)
+
+
+@pytest.fixture
+def lake(tmp_path):
+    """A table of two buckets after three commits that overlap."""
+    lake = PaimonLake(tmp_path / "t").create()
+    for first in (0, 5, 10):
+        lake.append(dict.fromkeys(range(first, first + 10), first))
+    return lake
+
+
+@pytest.fixture
+def parted(tmp_path):
+    """A table of three partitions with two buckets each."""
+    lake = PaimonLake(tmp_path / "p", partitioned=True).create()
+    for partition in (1, 2, 3):
+        for value in range(3):
+            lake.append(dict.fromkeys(range(8), value), partition=partition)
+    return lake
+
+
+class Meddling(InlineEngine):
+    """Runs the tasks, and then lets somebody else work on the table, once."""
+
+    def __init__(self, meddle):
+        super().__init__(LocalFileIO())
+        self._meddle = meddle
+
+    def run(self, job, tasks, **more):
+        """Yield all results only when the others are done."""
+        results = list(super().run(job, tasks, **more))
+        meddle, self._meddle = self._meddle, lambda: None
+        meddle()
+        return iter(results)
+
+
+def labels(outcome):
+    """The buckets that were touched."""
+    return sorted({unit.partition for unit in outcome.units})
+
+
+def test_rows_stay_and_inputs_stay_on_disk(lake):
+    """One snapshot more, the same rows in it and in all earlier ones, not a file removed."""
+    before, names = lake.rows(), lake.names()
+    outcome = PaimonTable(lake.table).compact(FULL)
+    assert (outcome.status, outcome.files_before, outcome.files_after) == ("committed", 6, 2)
+    assert (outcome.snapshots, lake.ids()) == ((4,), [1, 2, 3, 4])
+    assert (lake.rows(), lake.rows(3)) == (before, before)
+    assert names - {"snapshot/LATEST"} <= lake.names()
+    assert lake.problems() == []
+
+
+def test_nothing_is_left_beside_the_table_but_the_runs_record(lake):
+    """No staging, no records of names: all that a finished run created is referenced."""
+    outcome = PaimonTable(lake.table).compact(FULL)
+    beside = {str(path.relative_to(lake.path.parent)) for path in lake.path.parent.rglob("*") if path.is_file()}
+    own = {name for name in beside if name.startswith(".packstone")}
+    folder = f".packstone/t/runs/{outcome.run}"
+    assert own == {f"{folder}/run.json", f"{folder}/published-4.json"}
+
+
+@pytest.mark.parametrize(
+    ("options", "filters", "expected"),
+    [
+        ({"partitions": parse_partitions("p=1;p=3")}, Filters(), ["p=1", "p=3"]),
+        ({}, Filters(where="p >= 2"), ["p=2", "p=3"]),
+        ({"buckets": parse_buckets("1")}, Filters(), ["p=1", "p=2", "p=3"]),
+        ({"partition_idle_seconds": 0.0}, Filters(), ["p=1", "p=2", "p=3"]),
+        ({"partition_idle_seconds": 3600.0}, Filters(), []),
+    ],
+)
+def test_only_the_chosen_buckets_are_touched(parted, options, filters, expected):
+    """Partitions by name, by condition, by idle time; buckets by number; the rest of the table stays as it is."""
+    rows = parted.rows()
+    table = PaimonTable(parted.table)
+    outcome = table.compact(PaimonOptions(strategy=PaimonStrategy.FULL, **options), filters=filters)
+    assert sorted({label.partition("/")[0] for label in labels(outcome)}) == expected
+    if "buckets" in options:
+        assert {label.rpartition("/")[2] for label in labels(outcome)} == {"bucket-1"}
+    assert parted.rows() == rows
+    assert parted.problems() == []
+
+
+@pytest.mark.parametrize(
+    ("options", "filters", "word"),
+    [
+        ({"partitions": parse_partitions("q=1")}, Filters(), "q is no partition column"),
+        ({"partitions": parse_partitions("p=1")}, Filters(where="p = 1"), "cannot be used together"),
+        ({"overrides": (("bucket", "7"),)}, Filters(), "bucket cannot be changed"),
+        ({"overrides": (("num-levels", "many"),)}, Filters(), "num-levels"),
+    ],
+)
+def test_wrong_calls_are_named(parted, options, filters, word):
+    """Bad input is one clear sentence, and nothing is done."""
+    names = parted.names()
+    with pytest.raises(InvalidInputError, match=word):
+        PaimonTable(parted.table).compact(PaimonOptions(strategy=PaimonStrategy.FULL, **options), filters=filters)
+    assert parted.names() == names
+
+
+def test_a_budget_of_files_leaves_the_rest_for_the_next_run(parted):
+    """What does not fit is named, what fits is committed, and the next run takes the rest."""
+    first = PaimonTable(parted.table).compact(FULL, budget=Budget(max_files=7))
+    assert (first.status, len(labels(first))) == ("committed", 2)
+    assert {skip.kind for skip in first.skipped} == {"filtered"}
+    second = PaimonTable(parted.table).compact(FULL)
+    assert len(labels(second)) == 4
+    assert parted.problems() == []
+
+
+def test_groups_are_committed_one_after_the_other(parted):
+    """A tiny --commit-every publishes a snapshot for each bucket."""
+    before = len(parted.ids())
+    options = PaimonOptions(strategy=PaimonStrategy.FULL, commit_every_bytes=1)
+    outcome = PaimonTable(parted.table).compact(options)
+    assert len(outcome.snapshots) == len(parted.ids()) - before == 6
+    assert parted.problems() == []
+
+
+def test_rows_appended_meanwhile_are_kept(lake):
+    """An append between planning and commit is no conflict, and its rows stay on level 0."""
+    engine = Meddling(lambda: lake.append({1: 77, 100: 78}))
+    outcome = PaimonTable(lake.table, engine=lambda: engine).compact(FULL)
+    assert (outcome.status, outcome.snapshots) == ("committed", (5,))
+    assert (lake.rows()[None, 1], lake.rows()[None, 100]) == (77, 78)
+    assert lake.problems() == []
+
+
+def test_a_bucket_that_another_compaction_took_is_planned_again(lake):
+    """Inputs that are gone are a conflict of their bucket only: it is read anew; nothing doubles."""
+    rows = lake.rows()
+
+    def compact_one():
+        options = PaimonOptions(strategy=PaimonStrategy.FULL, buckets=parse_buckets("0"))
+        assert PaimonTable(lake.table).compact(options).status == "committed"
+
+    engine = Meddling(compact_one)
+    outcome = PaimonTable(lake.table, engine=lambda: engine).compact(FULL)
+    assert outcome.status == "committed"
+    assert labels(outcome) == ["bucket-1"]
+    assert lake.rows() == rows
+    assert lake.problems() == []
+    live = {entry.file["_FILE_NAME"] for entry in lake.live()}
+    on_disk = {name.rpartition("/")[2] for name in lake.names() if "bucket-" in name}
+    assert len(on_disk) == len(live) + 6  # the inputs of three commits stay; the outputs that lost do not
+
+
+def test_two_runs_at_once_lose_nothing(lake):
+    """Two full compactions of everything: one commits, the other finds nothing left to do."""
+    rows = lake.rows()
+    inner = []
+    engine = Meddling(lambda: inner.append(PaimonTable(lake.table).compact(FULL)))
+    outcome = PaimonTable(lake.table, engine=lambda: engine).compact(FULL)
+    assert inner[0].status == "committed"
+    assert outcome.status == "nothing-to-do"
+    assert lake.rows() == rows
+    assert lake.problems() == []
+
+
+def test_refused_tables_are_left_alone(tmp_path):
+    """A table of a feature that this version does not know is refused with its reason, for plan and compact alike."""
+    lake = PaimonLake(tmp_path / "t").create(**{"row-tracking.enabled": "true"})
+    lake.append({1: 1})
+    table = PaimonTable(lake.table)
+    for ask in (table.plan, table.compact):
+        with pytest.raises(RefusedError, match="row-tracking"):
+            ask()
+    assert table.health().hazards[0]["hazard"] == "not-compacted"
+
+
+def test_an_empty_table_has_nothing_to_do(tmp_path):
+    """No snapshot is no error."""
+    lake = PaimonLake(tmp_path / "t").create()
+    assert PaimonTable(lake.table).compact(FULL).status == "nothing-to-do"
+    assert PaimonTable(lake.table).plan().outcome.status == "nothing-to-do"
+    assert PaimonTable(lake.table).health().files == 0
+
+
+def test_files_that_do_not_overlap_are_merely_upgraded(tmp_path):
+    """Big files whose keys do not meet keep their bytes and get the new level; nothing is rewritten."""
+    lake = PaimonLake(tmp_path / "t", buckets=1).create(**{"target-file-size": "1 b"})
+    for first in (0, 10, 20):
+        lake.append(dict.fromkeys(range(first, first + 5), first))
+    rows, names = lake.rows(), {name for name in lake.names() if "bucket" in name}
+    outcome = PaimonTable(lake.table).compact(FULL)
+    assert [unit.how for unit in outcome.units] == ["upgrade"] * 3
+    assert (outcome.cost.write_bytes, outcome.verified) == (0, "none")
+    assert {name for name in lake.names() if "bucket" in name} == names
+    assert {entry.file["_LEVEL"] for entry in lake.live()} == {5}
+    assert lake.rows() == rows
+    assert lake.problems() == []
