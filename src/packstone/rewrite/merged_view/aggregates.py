@@ -31,7 +31,10 @@ if TYPE_CHECKING:
 
 DEFAULT_FUNCTION: Final = "last_non_null_value"
 # What Java's Character.isWhitespace accepts: no-break spaces are not among them.
-_BLANKS: Final = "\t\n\x0b\x0c\r\x1c\x1d\x1e\x1f \u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2008\u2009\u200a\u2028\u2029\u205f\u3000"
+_BLANKS: Final = (
+    "\t\n\x0b\x0c\r\x1c\x1d\x1e\x1f \u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006"
+    "\u2008\u2009\u200a\u2028\u2029\u205f\u3000"
+)
 _EXACT: Final = decimal.Context(prec=100, rounding=decimal.ROUND_HALF_UP)
 
 

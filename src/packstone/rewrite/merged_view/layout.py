@@ -16,7 +16,8 @@ KEY_PREFIX = "_KEY_"  # a key column mirrors the value column of the same name w
 class Layout:
     """The columns of a merge by their part in it.
 
-    A value column that mirrors a key column is compared with it and then left out: the key's hash stands for both.
+    A value column that mirrors a key column is compared with it in the outputs and else left out: the key's hash stands
+    for both. In the inputs it is not read: if it differed there, it would differ in the outputs.
     With ``count`` nothing else of the values is read than what decides between versions.
     """
 
@@ -41,7 +42,7 @@ class Layout:
             mirrors = payload = ()
             written = pa.schema([field for field in whole if field.name in system])
         else:
-            needed.update(values)
+            needed.update(payload)
             written = whole
         return cls(
             keys=spec.key_columns,

@@ -7,6 +7,8 @@ relies on its order; an output that fails was written wrongly.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -14,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 from pyarrow import types
 
-from packstone.errors import UnreadableFileError, VerificationError
+from packstone.errors import CorruptionError, RefusedError, UnreadableFileError, VerificationError
 from packstone.rewrite.data_files.rows import KeyBounds, RowFilter, read_rows
 from packstone.rewrite.merge_spec import (
     KIND_COLUMN,
@@ -33,8 +35,6 @@ from packstone.rewrite.read_ahead import read_ahead
 from packstone.rewrite.value_hash import I64
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from packstone.storage.fileio import FileIO
 
 _READ_SHARE = 16  # of the memory, a batch; some are decoded ahead
@@ -85,10 +85,8 @@ class ViewReader:
     def read_outputs(self, written: tuple[WrittenFile, ...]) -> Iterator[Block]:
         """Yield all rows written; what is wrong with them is a failed verification."""
         run = tuple(as_input(file, self._spec.output, self._layout.output_schema) for file in written)
-        try:
+        with blame_output():
             yield from self._read_run(run, self._layout.output_schema, written=True)
-        except UnreadableFileError as error:
-            raise VerificationError(f"The output is wrong: {error.message}", **error.facts) from error
 
     def _read_run(self, run: tuple[InputFile, ...], schema: pa.Schema, *, written: bool = False) -> Iterator[Block]:
         last: list[pa.Array] | None = None
@@ -96,7 +94,8 @@ class ViewReader:
             keys = [batch.column(name) for name in self._layout.keys]
             _check_sorted(file, keys, last)
             last = [key.slice(len(key) - 1) for key in keys]
-            _check_mirrors(file, batch, self._layout)
+            if written:
+                _check_mirrors(file, batch, self._layout)
             self._check_range(file, keys[0])
             if self._spec.expiry is not None and not written:
                 batch = batch.filter(pa.array(is_fresh(batch.column(self._spec.expiry.column), self._spec.expiry)))  # noqa: PLW2901 - the rest of it
@@ -122,6 +121,17 @@ class ViewReader:
             raise UnreadableFileError(
                 f"{file.path} has rows outside the range of keys, or out of order.", file=file.path
             )
+
+
+@contextmanager
+def blame_output() -> Iterator[None]:
+    """Whatever is wrong with a file that we wrote is a failed verification, no fault of an input."""
+    try:
+        yield
+    except VerificationError:
+        raise
+    except (CorruptionError, RefusedError) as error:
+        raise VerificationError(f"The output is wrong: {error.message}", **error.facts) from error
 
 
 def as_input(file: WrittenFile, output: OutputSpec, schema: pa.Schema) -> InputFile:

@@ -36,11 +36,14 @@ if TYPE_CHECKING:
 WordPair: TypeAlias = tuple[U64, U64]  # what the two lanes take in of one value; the same array for fixed widths
 
 _WORD: Final = 8
+
+
 _LONG_BYTES: Final = 64
 _NULLS_PER_WORD: Final = 64
 _SPARSE_PCT: Final = 50  # if fewer of a block's strings have words left, only these are looked at
 _SINGLE_BITS: Final = 32
 _SCRATCH_ARRAYS: Final = 8
+_STAGGER: Final = 72  # words between two work arrays: at a distance of whole pages they would slow each other down
 
 _SEEDS: Final = tuple(map(np.uint64, (0x2D35_8DCC_AA6C_78A5, 0x8BB8_4B93_962E_ACC9)))
 _FIRST: Final = tuple(map(np.uint64, (0x9FB2_1C65_1E98_DF25, 0xC2B2_AE3D_27D4_EB4F)))
@@ -66,7 +69,7 @@ class Scratch:
     __slots__ = ("_bytes", "_words")
 
     def __init__(self) -> None:
-        self._words = np.zeros((_SCRATCH_ARRAYS, BLOCK_ROWS), dtype=np.uint64)
+        self._words = np.zeros((_SCRATCH_ARRAYS, BLOCK_ROWS + _STAGGER), dtype=np.uint64)
         self._bytes = np.zeros(0, dtype=np.uint64)
 
     def words(self, number: int, rows: int) -> U64:

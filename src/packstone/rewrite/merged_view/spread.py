@@ -12,6 +12,9 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 import numpy as np
 import pyarrow as pa
+from pyarrow import types
+
+from packstone.rewrite.value_hash import I64
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -64,7 +67,7 @@ class Spread:
             numbers = block.column(HI).to_numpy() >> np.uint64(64 - self._bits)
             part = numbers.astype(np.uint16)
             cuts = np.concatenate(([0], np.cumsum(np.bincount(part, minlength=len(self._held)))))
-            ordered = block.take(pa.array(np.argsort(part, kind="stable")))
+            ordered = _take(block, np.argsort(part, kind="stable"))
             for number in np.flatnonzero(np.diff(cuts)):
                 self._hold(int(number), ordered.slice(cuts[number], cuts[number + 1] - cuts[number]))
         self._held_bytes += block.nbytes
@@ -116,3 +119,16 @@ class Spread:
             writer.close()
             sink.close()
         self._writers = []
+
+
+def _take(block: pa.RecordBatch, rows: I64) -> pa.RecordBatch:
+    """Gather rows; plain numbers by numpy, which does it in a tenth of PyArrow's time."""
+    places = pa.array(rows)
+    columns = [
+        pa.array(column.to_numpy().take(rows)) if _is_plain(column) else column.take(places) for column in block.columns
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=block.schema)
+
+
+def _is_plain(column: pa.Array) -> bool:
+    return bool(types.is_integer(column.type) and not column.null_count)

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from packstone.errors import UnreadableFileError, VerificationError
+from packstone.errors import VerificationError
 from packstone.model.unit import Verify
 from packstone.rewrite.data_files.rows import read_rows
 from packstone.rewrite.fingerprint import Fingerprint
 from packstone.rewrite.merge_spec import AppendSpec, InputFile, WrittenFile, unpack_schema
 from packstone.rewrite.merged_view.check_facts import FileFacts
-from packstone.rewrite.merged_view.read_view import as_input
+from packstone.rewrite.merged_view.read_view import as_input, blame_output
 from packstone.rewrite.merged_view.verify_merge import Verified
 from packstone.rewrite.ordered_digest import digest_batches
 from packstone.rewrite.read_ahead import read_ahead
@@ -40,10 +40,8 @@ def verify_append(io: FileIO, spec: AppendSpec, written: tuple[WrittenFile, ...]
     read = time.perf_counter()
     outputs = tuple(as_input(file, spec.output, schema) for file in written)
     facts = {file.path: FileFacts(schema, ()) for file in written}
-    try:
+    with blame_output():
         after = _digest(spec, _read(io, outputs, schema, batch_bytes=batch_bytes, facts=facts))
-    except UnreadableFileError as error:
-        raise VerificationError(f"The output is wrong: {error.message}", **error.facts) from error
     for file in written:
         facts[file.path].check(io, file)
     ended = time.perf_counter()
