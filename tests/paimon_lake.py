@@ -83,13 +83,16 @@ class PaimonLake:
 
     # ---- the other program -------------------------------------------------------------------------------------------
 
-    def append(self, rows, *, partition=None, user="other", attempts=200, time_ms=None):
-        """Commit rows {id: v} as one APPEND snapshot; return its number."""
+    def append(self, rows, *, partition=None, user="other", attempts=200, time_ms=None, deleted=()):
+        """Commit rows {id: v} as one APPEND snapshot; return its number.
+
+        Those of the ids that are deleted are delete markers, of which the record says nothing: as pypaimon 2.1 writes.
+        """
         entries = []
         for bucket in range(self.buckets):
             some = {key: value for key, value in sorted(rows.items()) if key % self.buckets == bucket}
             if some:
-                entries.append(self._write_file(some, bucket, partition))
+                entries.append(self._write_file(some, bucket, partition, deleted))
         for _ in range(attempts):
             number = self._try_append(entries, user, time_ms or int(time.time() * 1000))
             if number is not None:
@@ -97,10 +100,10 @@ class PaimonLake:
             time.sleep(0.002)
         raise TimeoutError("every race was lost")
 
-    def _write_file(self, rows, bucket, partition):
+    def _write_file(self, rows, bucket, partition, deleted=()):
         first = time.time_ns()
         sequences = range(first, first + len(rows))
-        file = self._parquet(rows, dict(zip(rows, sequences, strict=True)), bucket, partition)
+        file = self._parquet(rows, dict(zip(rows, sequences, strict=True)), bucket, partition, deleted=deleted)
         meta = {
             "_FILE_NAME": file.name,
             "_FILE_SIZE": file.stat().st_size,
@@ -136,14 +139,14 @@ class PaimonLake:
         """Where files of a bucket stand."""
         return self.path.joinpath(*([] if partition is None else [f"p={partition}"]), f"bucket-{bucket}")
 
-    def _parquet(self, rows, sequences, bucket, partition, name=None):
+    def _parquet(self, rows, sequences, bucket, partition, name=None, deleted=()):
         folder = self.bucket_folder(bucket, partition)
         folder.mkdir(parents=True, exist_ok=True)
         keys, count = list(rows), len(rows)
         columns = {
             "_KEY_id": pa.array(keys, pa.int64()),
             "_SEQUENCE_NUMBER": pa.array([sequences[key] for key in keys], pa.int64()),
-            "_VALUE_KIND": pa.array([0] * count, pa.int8()),
+            "_VALUE_KIND": pa.array([3 if key in deleted else 0 for key in keys], pa.int8()),
             "id": pa.array(keys, pa.int64()),
             "v": pa.array([rows[key] for key in keys], pa.int64()),
         }

@@ -202,3 +202,40 @@ def test_files_that_do_not_overlap_are_merely_upgraded(tmp_path):
     assert {entry.file["_LEVEL"] for entry in lake.live()} == {5}
     assert lake.rows() == rows
     assert lake.problems() == []
+
+
+def test_deletes_that_a_record_denies_do_not_reach_the_top_level(tmp_path):
+    """A file that says it holds no delete marker, and does, is rewritten without it instead of upgraded."""
+    lake = PaimonLake(tmp_path / "t", buckets=1).create(**{"target-file-size": "1 b"})
+    lake.append(dict.fromkeys(range(5), 1), deleted={3})
+    outcome = PaimonTable(lake.table).compact(FULL)
+    assert [unit.how for unit in outcome.units] == ["rewrite"]
+    assert sorted(at for _, at in lake.rows()) == [0, 1, 2, 4]
+    assert lake.problems() == []
+
+
+def test_deletes_that_a_record_denies_are_counted_on_the_way_up(tmp_path):
+    """Below the top level such a file is upgraded, and its record put right: readers must not take it raw."""
+    lake = PaimonLake(tmp_path / "t", buckets=1).create(**{"target-file-size": "1 b"})
+    lake.append({key: key * 7919 for key in range(5000)})  # too big to be taken along
+    assert PaimonTable(lake.table).compact(FULL).status == "committed"
+    lake.append(dict.fromkeys(range(5), 2), deleted={3})
+    outcome = PaimonTable(lake.table).compact(PaimonOptions(strategy=PaimonStrategy.FORCE_UP_LEVEL0))
+    assert [unit.how for unit in outcome.units] == ["upgrade"]
+    assert {entry.file["_LEVEL"]: entry.file["_DELETE_ROW_COUNT"] for entry in lake.live()} == {5: 0, 4: 1}
+    assert lake.problems() == []
+    assert PaimonTable(lake.table).compact(FULL).status == "committed"
+    assert [at for at in range(5) if (None, at) in lake.rows()] == [0, 1, 2, 4]
+
+
+def test_an_input_that_is_not_what_its_record_says_leaves_its_bucket_alone(lake):
+    """A damaged data file is named, its bucket stays as it is, the other bucket is compacted."""
+    (broken, *_) = sorted((lake.path / "bucket-0").iterdir())
+    content = bytearray(broken.read_bytes())
+    content[4:60] = bytes(56)
+    broken.write_bytes(content)
+    outcome = PaimonTable(lake.table).compact(FULL)
+    assert (outcome.status, labels(outcome)) == ("partial", ["bucket-1"])
+    (skip,) = [skip for skip in outcome.skipped if skip.kind == "unreadable"]
+    assert broken.name in skip.why
+    assert skip.what == "bucket-0"

@@ -268,7 +268,7 @@ def _complete(edit: Edit, live: tuple[DataFileMeta, ...]) -> Edit:
     before = tuple(known[file_line(file)] for file in edit.before)
     by_name = {file.file_name: file for file in before}
     after = tuple(
-        replace(by_name[file.file_name], level=file.level)
+        replace(by_name[file.file_name], level=file.level, delete_row_count=file.delete_row_count)
         if file.file_name in by_name and UNREAD_STATS in (file.key_stats, file.value_stats)
         else file
         for file in edit.after
