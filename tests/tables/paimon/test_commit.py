@@ -230,6 +230,20 @@ def test_a_lost_race_is_tried_again(lake, limits):
     assert unreferenced(lake) == set()
 
 
+def test_a_late_hint_is_not_written(lake):
+    """Somebody commits between our publish and our hint: theirs stands, because a hint may only move forward."""
+
+    class Slow(LocalFileIO):
+        def write_new(self, path, data):
+            super().write_new(path, data)
+            if path.endswith("/snapshot/snapshot-4"):
+                lake.append({50: 50})
+
+    commit(lake, lake.compaction(), Slow())
+    assert (lake.path / "snapshot/LATEST").read_text() == "5"
+    assert lake.ids() == [1, 2, 3, 4, 5]
+
+
 def test_giving_up_leaves_nothing(lake):
     """When every race is lost it says so, and what it wrote is gone."""
     edits = lake.compaction()

@@ -55,4 +55,5 @@ def test_expiry_beside_appends_and_compactions(children, lake):
     assert expired == sorted(set(expired))
     assert lake.ids() == list(range(expired[-1] + 1, len(ids) + 1))
     assert {key for _, key in lake.rows()} == {0, 1, *(key for _, rows in appended for key in rows)}
-    assert lake.problems() == []
+    # A writer that is not ours may write its hint late, when its snapshot is gone: three are very few to keep.
+    assert [problem for problem in lake.problems() if not problem.startswith("hint:")] == []

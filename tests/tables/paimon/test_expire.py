@@ -158,6 +158,13 @@ def test_only_the_newest_remains(lake):
     assert lake.names() - hints == reachable(lake, lake.latest())
 
 
+def test_a_hint_that_lags_behind_is_mended(lake):
+    """Java believes LATEST if the next number does not exist: one that points to an expired snapshot leads nowhere."""
+    (lake.path / "snapshot/LATEST").write_text("2")
+    run(lake)
+    assert (lake.path / "snapshot/LATEST").read_text() == "6"
+
+
 def test_a_plan_changes_nothing(lake):
     """The dry run lists every file that the real one removes, and removes none."""
     before = lake.names()

@@ -7,7 +7,9 @@ trusts the deltas; a rollback brings files back under their old names, so we loo
 
 Order, and why:
 
-    1. the hint EARLIEST moves to the first retained snapshot    new readers do not start on what is about to go
+    1. the hint EARLIEST moves to the first retained snapshot    new readers do not start on what is about to go;
+       and LATEST to the newest                                  Java believes one whose successor does not exist, so
+                                                                 one that lags behind would lead to an expired snapshot
     2. data files, with their extra files                        their names are only in the manifests, so they go first
     3. manifests, then the lists that name them; index files,    a list that is still there leads to what is left
        then their manifests; statistics
@@ -37,6 +39,7 @@ from packstone.tables.paimon.snapshot_files import (
     read_snapshot,
     snapshot_path,
     write_earliest_hint,
+    write_latest_hint,
 )
 from packstone.tables.paimon.table_schema import read_latest_schema
 from packstone.tables.paimon.touched import read_index_entries
@@ -100,6 +103,7 @@ def expire(io: FileIO, plan: ExpiryPlan) -> None:
     if io.stat(snapshot_path(table, plan.first_retained)) is None:
         raise ConflictError(f"{table}: snapshot {plan.first_retained} is gone since the plan; nothing was removed.")
     write_earliest_hint(io, table, plan.first_retained)
+    write_latest_hint(io, table, list_snapshot_ids(io, table)[-1])
     for path in (*plan.data_files, *plan.metadata_files):
         io.remove(path)
     for number in plan.expired:

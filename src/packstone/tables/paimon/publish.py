@@ -7,7 +7,7 @@ Nothing on a file system can stop that; what we can do is never to take our word
     published, re-read, re-read a moment later           the window of such a writer is milliseconds
     re-read before building on it, and at the run's end  so that a loss is told, with what to do about it
 
-A hint that is not written does no harm: readers look for the next number anyway.
+A hint that is not written does no harm: readers look for the next number anyway. One that is written late may.
 """
 
 from __future__ import annotations
@@ -73,8 +73,7 @@ def publish_snapshot(io: FileIO, table: str, snapshot: Snapshot) -> Publish:
     else:
         outcome = Publish.OURS
     if outcome is Publish.OURS:
-        with contextlib.suppress(OSError):
-            write_latest_hint(io, table, snapshot.id)
+        _write_hint(io, table, snapshot.id)
     return outcome
 
 
@@ -142,6 +141,16 @@ def _check_expired(io: FileIO, table: str, number: int) -> None:
         "exist; somebody rolled the table back or removed it. Look at its snapshots before you compact again.",
         snapshot=number,
     )
+
+
+def _write_hint(io: FileIO, table: str, number: int) -> None:
+    """Tell readers, unless somebody is ahead of us: Java believes a hint whose successor does not exist.
+
+    So a hint that comes late, when its successor has expired already, would lead it nowhere.
+    """
+    with contextlib.suppress(OSError):
+        if io.stat(snapshot_path(table, number + 1)) is None:
+            write_latest_hint(io, table, number)
 
 
 def _who_has_it(io: FileIO, table: str, snapshot: Snapshot) -> Publish:
