@@ -12,7 +12,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent))  # for paimon_interop: tests are imported by path, not as packages
 
 from paimon_interop.client import Worker, java_command, why_no_java
-from paimon_interop.proof import Proof, Readers
+from paimon_interop.proof import Command, Proof, Readers
 
 if not os.environ.get("PACKSTONE_INTEROP"):
     collect_ignore_glob = ["test_*.py"]
@@ -44,12 +44,20 @@ def readers(tmp_path_factory, python):
         yield Readers(python, worker)
 
 
+@pytest.fixture(scope="session")
+def packstone(tmp_path_factory):
+    """Packstone's command."""
+    command = Command(tmp_path_factory.mktemp("history") / "history.db")
+    yield command
+    command.close()
+
+
 @pytest.fixture
-def prove(python, readers, tmp_path):
+def prove(python, readers, packstone, tmp_path):
     """Make a case's table with pypaimon; the answer compacts it and compares."""
 
     def make(case):
         table = case.create(python, tmp_path / "warehouse/d.db" / case.name)
-        return Proof(table, readers, case.readers)
+        return Proof(table, readers, case.readers, packstone)
 
     return make

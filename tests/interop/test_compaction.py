@@ -18,7 +18,6 @@ from paimon_interop.cases import (
     runs,
     sequence_field,
 )
-from paimon_interop.proof import run_packstone
 
 MAX_LEVEL = 5  # of tables with the default trigger
 EARLY = ("--option", "num-sorted-run.compaction-trigger=3")  # so that the few runs of a test are enough
@@ -53,7 +52,7 @@ def test_partial_compactions_change_no_row(python, prove, case, strategy):
     proof.compact("--strategy", strategy, *EARLY)
     for commit in case.later:
         case.write(python, proof.table, (commit,))
-        result = run_packstone("compact", proof.table, "--strategy", strategy, *EARLY)
+        result = proof.packstone("compact", proof.table, "--strategy", strategy, *EARLY)
         assert result["status"] in {"committed", "nothing-to-do"}
         proof.check()
     proof.compact("--strategy", strategy, *EARLY, status="nothing-to-do")
@@ -144,7 +143,7 @@ def test_a_plan_changes_nothing(prove):
     """The plan names what compact then does."""
     proof = prove(long_key())
     history = proof.snapshots()
-    plan = run_packstone("plan", proof.table, "--strategy", "full")
+    plan = proof.packstone("plan", proof.table, "--strategy", "full")
     assert plan["status"] == "planned"
     assert proof.snapshots() == history
     done = proof.compact_twice("--strategy", "full")

@@ -6,7 +6,7 @@ import time
 import pytest
 from paimon_interop.cases import Case
 from paimon_interop.client import Worker
-from paimon_interop.proof import Proof, run_packstone
+from paimon_interop.proof import Proof
 
 FIELDS = (("id", "BIGINT"), ("name", "STRING"), ("v", "INT"))
 WRITERS = 2
@@ -22,7 +22,7 @@ def append_and_compact(proof, *, seconds, exclusive):
             writer.send("append_loop", proof.table, first=number, step=WRITERS, seconds=seconds, exclusive=exclusive)
         end = time.monotonic() + seconds
         while time.monotonic() < end:
-            results.append(run_packstone("compact", proof.table, "--strategy", ("minor", "full")[len(results) % 2]))
+            results.append(proof.packstone("compact", proof.table, "--strategy", ("minor", "full")[len(results) % 2]))
         told = [writer.answer() for writer in writers]
     finally:
         for writer in writers:
@@ -43,13 +43,13 @@ def check_progress(told, results):
     [pytest.param(20, id="short"), pytest.param(300, id="long", marks=[pytest.mark.soak, pytest.mark.timeout(900)])],
 )
 @pytest.mark.parametrize("keys", [("id",), ()], ids=["keys", "append"])
-def test_no_row_and_no_snapshot_is_lost(python, readers, tmp_path, keys, seconds):
+def test_no_row_and_no_snapshot_is_lost(python, readers, packstone, tmp_path, keys, seconds):
     """Every row that pypaimon was told is in is there, numbers have no gap, and everybody makes progress.
 
     Pypaimon publishes by a link here: its own rename may replace a snapshot that another process published.
     """
     case = Case(name="busy", fields=FIELDS, keys=keys, options={"bucket": "1" if keys else "-1"})
-    proof = Proof(case.create(python, tmp_path / "warehouse/d.db/busy"), readers, case.readers)
+    proof = Proof(case.create(python, tmp_path / "warehouse/d.db/busy"), readers, case.readers, packstone)
     case.write(python, proof.table, ([[-1, "first", 0]],))
     told, results = append_and_compact(proof, seconds=seconds, exclusive=True)
     proof.check()
@@ -69,10 +69,10 @@ def has_level0(proof):
     return any(file["level"] == 0 for file in proof.live())
 
 
-def test_pypaimons_own_publish(python, readers, tmp_path, record_property, capsys):
+def test_pypaimons_own_publish(python, readers, packstone, tmp_path, record_property, capsys):
     """The same with pypaimon's own rename: what it loses by it is told, and fails nothing of ours."""
     case = Case(name="busy", fields=FIELDS, keys=("id",), options={"bucket": "1"})
-    proof = Proof(case.create(python, tmp_path / "warehouse/d.db/busy"), readers, ("pypaimon",))
+    proof = Proof(case.create(python, tmp_path / "warehouse/d.db/busy"), readers, ("pypaimon",), packstone)
     case.write(python, proof.table, ([[-1, "first", 0]],))
     told, _ = append_and_compact(proof, seconds=8, exclusive=False)
     wanted = {key for answer in told for key in answer["done"]}

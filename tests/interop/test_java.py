@@ -6,16 +6,16 @@ import shutil
 import pytest
 from paimon_interop.cases import first_rows
 from paimon_interop.java_cases import JAVA_CASES, compacted, deletes, evolved, levels, settled
-from paimon_interop.proof import Proof, run_packstone
+from paimon_interop.proof import Proof
 
 
 @pytest.fixture
-def prove(java, readers, tmp_path):
+def prove(java, readers, packstone, tmp_path):
     """Make a case's table with Java; the answer compacts it with Packstone and compares."""
 
     def make(case):
         table = case.create(java, tmp_path / "warehouse/d.db" / case.name)
-        return Proof(table, readers, case.readers)
+        return Proof(table, readers, case.readers, packstone)
 
     return make
 
@@ -33,7 +33,7 @@ def test_full_compaction_of_javas_tables(java, prove, tmp_path, case):
         shutil.copytree(proof.table, copy)
         java.call("compact", copy, full=True)
         rows = java.call("read", copy)["rows"]
-        if run_packstone("plan", proof.table, "--strategy", "full")["status"] == "planned":
+        if proof.packstone("plan", proof.table, "--strategy", "full")["status"] == "planned":
             proof.compact_twice("--strategy", "full", rows=rows if case.hides_level0 else None)
         assert proof.rows()["rows"] == rows
         assert proof.snapshots()[-1]["totalRecordCount"] == total_rows(java, copy, proof)
@@ -42,14 +42,14 @@ def test_full_compaction_of_javas_tables(java, prove, tmp_path, case):
 
 def total_rows(java, copy, proof):
     """How many records Java's compaction of the copy left."""
-    return Proof(copy, proof.readers, proof.names).snapshots()[-1]["totalRecordCount"]
+    return Proof(copy, proof.readers, proof.names, proof.packstone).snapshots()[-1]["totalRecordCount"]
 
 
 @pytest.mark.parametrize("strategy", ["full", "minor", "universal", "force-up-level0"])
 def test_nothing_is_left_to_do_after_java(prove, strategy):
     """A table that Java compacted is planned like one of our own: there is nothing to do."""
     proof = prove(settled())
-    plan = run_packstone("plan", proof.table, "--strategy", strategy)
+    plan = proof.packstone("plan", proof.table, "--strategy", strategy)
     assert plan["status"] in {"nothing-to-do", "planned"}
     assert plan["units"] == []
     proof.compact("--strategy", strategy, status="nothing-to-do")
@@ -114,7 +114,7 @@ def test_levels_that_java_left(java, prove, strategy):
     for step in ((), *((step,) for step in case.later)):
         case.take(java, proof.table, step)
         before = proof.rows()
-        result = run_packstone("compact", proof.table, "--strategy", strategy)
+        result = proof.packstone("compact", proof.table, "--strategy", strategy)
         assert result["status"] in {"committed", "nothing-to-do"}, json.dumps(result)
         proof.check()
         assert proof.rows() == before

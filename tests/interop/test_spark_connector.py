@@ -26,9 +26,9 @@ def spark(warehouse):
 
 
 @pytest.mark.parametrize("name", STATEMENTS)
-def test_sql_reads_what_packstone_compacted(spark, warehouse, readers, name):
+def test_sql_reads_what_packstone_compacted(spark, warehouse, readers, packstone, name):
     """The same rows for SQL before and after; ``sys.compact`` on a copy gives the same; SQL goes on writing."""
-    proof = Proof(run_statements(spark, warehouse, name), readers, READERS)
+    proof = Proof(run_statements(spark, warehouse, name), readers, READERS, packstone)
     before = select(spark, name)
     assert proof.rows()["rows"] == before["rows"]
     shutil.copytree(proof.table, proof.table.with_name(f"{name}_copy"))

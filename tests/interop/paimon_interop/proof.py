@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from paimon_interop.client import Worker
+from paimon_interop.client import INTEROP, Worker
 
 PACKSTONE = Path(sys.executable).with_name("packstone")
 TIMEOUT_SECONDS = 300
@@ -38,21 +38,46 @@ class Readers:
         return self.python.call("read", table, rust=name == "pypaimon-rust", **at)
 
 
-def run_packstone(command: str, table: Path, *arguments: str, engine: str = "inline") -> dict[str, Any]:
-    """One command in a process of its own; what it says as JSON."""
-    environment = os.environ | {"PACKSTONE_ENGINE": engine, "PACKSTONE_HISTORY": f"sqlite:///{table.parent}/history.db"}
-    done = subprocess.run(
-        [PACKSTONE, command, str(table), *arguments, "--format", "json"],
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=TIMEOUT_SECONDS,
-        check=False,
-    )
-    try:
-        return json.loads(done.stdout)
-    except json.JSONDecodeError:
-        raise AssertionError(f"{command} ended with {done.returncode}:\n{done.stdout}\n{done.stderr}") from None
+class Command:
+    """Packstone's command: on the inline engine in forks of a warm process, on Spark as a person starts it."""
+
+    def __init__(self, history: Path) -> None:
+        self._env = {"PACKSTONE_HISTORY": f"sqlite:///{history}"}
+        self._server = subprocess.Popen(
+            [sys.executable, "-m", "paimon_interop.command_server"],
+            cwd=INTEROP,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+
+    def __call__(self, command: str, table: Path, *arguments: str, engine: str = "inline") -> dict[str, Any]:
+        """Run it; the answer is what it says as JSON."""
+        line = [command, str(table), *arguments, "--format", "json"]
+        done = self._installed(line) if engine == "spark" else self._forked(line)
+        try:
+            return json.loads(done["out"])
+        except json.JSONDecodeError:
+            raise AssertionError(f"{line} ended with {done['code']}:\n{done['out']}\n{done['err']}") from None
+
+    def close(self) -> None:
+        """End the server."""
+        self._server.communicate(timeout=60)
+
+    def _forked(self, line: list[str]) -> dict[str, Any]:
+        assert self._server.stdin
+        assert self._server.stdout
+        env = self._env | {"PACKSTONE_ENGINE": "inline"}
+        self._server.stdin.write(json.dumps({"arguments": line, "env": env}) + "\n")
+        self._server.stdin.flush()
+        return json.loads(self._server.stdout.readline())
+
+    def _installed(self, line: list[str]) -> dict[str, Any]:
+        env = os.environ | self._env | {"PACKSTONE_ENGINE": "spark"}
+        done = subprocess.run(
+            [PACKSTONE, *line], env=env, capture_output=True, text=True, timeout=TIMEOUT_SECONDS, check=False
+        )
+        return {"code": done.returncode, "out": done.stdout, "err": done.stderr}
 
 
 @dataclass(frozen=True)
@@ -62,6 +87,7 @@ class Proof:
     table: Path
     readers: Readers
     names: tuple[str, ...]
+    packstone: Command
 
     def rows(self) -> Any:
         """What everybody reads."""
@@ -85,7 +111,7 @@ class Proof:
     ) -> dict[str, Any]:
         """Compact: everybody reads the same as before (or ``rows``), and all invariants hold."""
         before, history = self.rows(), self.snapshots()
-        result = run_packstone("compact", self.table, *arguments, engine=engine)
+        result = self.packstone("compact", self.table, *arguments, engine=engine)
         assert result["status"] == status, json.dumps(result, indent=2)
         self.check()
         after = self.snapshots()
