@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 from packstone.cli.draw_paimon import draw_buckets
+from packstone.cli.draw_parts import BAR_CELLS, bar, draw_reasons, draw_score, name_text, plain_table, score_colour
 from packstone.cli.output import many, plain_text, short_path
 from packstone.model.outcome import Outcome, Status, UnitOutcome
 from packstone.model.sizes import format_bytes, format_duration
@@ -13,19 +15,17 @@ from packstone.model.skipped import SkipKind, Skipped
 from packstone.strategy.small_files import DEFAULT_MIN_FILES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from packstone.service.health import Health, PartitionHealth
 
 _SHOWN_ROWS = 15
+_SHOWN_SNAPSHOTS = 5
 _SHOWN_QUIET = 3
 _WORST_ROWS = 6
-_BAR_CELLS = 32
 _HISTOGRAM_CELLS = 20
 _GUTTER = 4
 _MAP_CELLS = (8, 24)  # at least, at most
 _FINGERPRINT_DIGITS = 12  # enough to tell two apart by eye; all 32 are in the JSON and in the journal
-_EIGHTHS = " ▏▎▍▌▋▊▉"
+PAIMON = "paimon"
 _STYLE = {
     Status.COMMITTED: "bold green",
     Status.PLANNED: "bold cyan",
@@ -35,7 +35,6 @@ _STYLE = {
     Status.CONFLICT: "bold yellow",
     Status.FAILED: "bold red",
 }
-_GOOD_SCORE, _FAIR_SCORE = 75, 40
 _QUIET = (SkipKind.NOT_NEEDED, SkipKind.FILTERED)
 _LABEL = {
     SkipKind.NOT_NEEDED: ("not needed", "dim"),
@@ -73,26 +72,13 @@ def draw_outcome(console: Any, outcome: Outcome) -> None:  # noqa: ANN401 - a ri
 
 def draw_health(console: Any, health: Health) -> None:  # noqa: ANN401 - a rich console
     """Draw the state of a table."""
-    from rich.text import Text
-
-    colour = _score_colour(health.score)
-    filled = round(_BAR_CELLS * health.score / 100)
-    console.print(
-        Text.assemble(
-            ("health ", "bold"),
-            ("█" * filled, colour),
-            ("─" * (_BAR_CELLS - filled), "dim"),
-            (f" {health.score}", f"bold {colour}"),
-            " of 100  ",
-            short_path(health.table),
-        )
-    )
+    draw_score(console, health.score, health.table)
     console.print(
         f"{many(health.files, 'file')} in {many(health.partitions, 'partition')}, {format_bytes(health.bytes)}; "
         f"{health.small_files:,} ({health.small_pct} %) are small; [bold]{health.ideal_files:,}[/] would do"
     )
     _draw_shape(console, health)
-    _draw_reasons(
+    draw_reasons(
         console,
         ((hazard["hazard"], "yellow", hazard["where"], hazard["evidence"]) for hazard in health.hazards[:_SHOWN_ROWS]),
     )
@@ -120,10 +106,10 @@ def draw_maps(console: Any, before: Health, after: Health) -> None:  # noqa: ANN
         grid.add_column(no_wrap=True, width=cells)
         grid.add_column(justify="right", no_wrap=True)
         for one in sorted(health.worst, key=lambda one: one.partition):
-            colour = "green" if one.files < DEFAULT_MIN_FILES else _score_colour(one.score)
+            colour = "green" if one.files < DEFAULT_MIN_FILES else score_colour(one.score)
             squares = "■" * -(-one.files // files_a_square)
-            grid.add_row(_name(one.partition), Text(squares, style=colour), f"{one.files:,}")
-        colour = _score_colour(health.score)
+            grid.add_row(name_text(one.partition), Text(squares, style=colour), f"{one.files:,}")
+        colour = score_colour(health.score)
         head = f"[not dim bold]{title}[/]  [not dim {colour}]{many(health.files, 'file')}, health {health.score}[/]"
         panels.append(Panel(grid, title=head, title_align="left", border_style="dim", expand=False))
     console.print(Columns(panels, padding=(0, 1)))
@@ -139,18 +125,18 @@ def draw_lines(console: Any, lines: list[str]) -> None:  # noqa: ANN401 - a rich
 
 def _draw_units(console: Any, outcome: Outcome) -> None:  # noqa: ANN401 - a rich console
     planned = outcome.status is Status.PLANNED
-    table = _plain_table("partition", "how", right=("files", "bytes"))
+    table = plain_table("bucket" if outcome.family == PAIMON else "partition", "how", right=("files", "bytes"))
     if planned:
         table.add_column("why")
     else:
         table.add_column("rows", justify="right")
         table.add_column("fingerprint", no_wrap=True)
     for unit in outcome.units[:_SHOWN_ROWS]:
-        told = (_name(unit.why),) if planned else (f"{unit.rows:,}", _fingerprint(unit))
+        told = (name_text(unit.why),) if planned else (f"{unit.rows:,}", _fingerprint(unit))
         size = format_bytes(unit.bytes_before)
         size = size if planned else f"{size} → {format_bytes(unit.bytes_after)}"
         made = len(unit.outputs) if unit.outputs or not planned else 1
-        table.add_row(_name(unit.partition), unit.how, f"{len(unit.inputs):,} → {made:,}", size, *told)
+        table.add_row(name_text(unit.partition), unit.how, f"{len(unit.inputs):,} → {made:,}", size, *told)
     console.print(table)
     if len(outcome.units) > _SHOWN_ROWS:
         console.print(f"… and {len(outcome.units) - _SHOWN_ROWS:,} more units, see --format json", style="dim")
@@ -158,13 +144,24 @@ def _draw_units(console: Any, outcome: Outcome) -> None:  # noqa: ANN401 - a ric
 
 def _draw_skipped(console: Any, outcome: Outcome) -> None:  # noqa: ANN401 - a rich console
     loud = [skip for skip in outcome.skipped if skip.kind not in _QUIET]
-    quiet = [skip for skip in outcome.skipped if skip.kind in _QUIET]
+    quiet = _joined([skip for skip in outcome.skipped if skip.kind in _QUIET])
     shown = quiet[: _SHOWN_QUIET if outcome.units else _SHOWN_ROWS]
-    _draw_reasons(console, (_reason(skip) for skip in (*loud[:_SHOWN_ROWS], *shown)))
+    draw_reasons(console, (_reason(skip) for skip in (*loud[:_SHOWN_ROWS], *shown)))
     if len(loud) > _SHOWN_ROWS:
         console.print(f"… and {len(loud) - _SHOWN_ROWS:,} more, see --format json", style="dim")
     if len(quiet) > len(shown):
         console.print(f"… and {len(quiet) - len(shown):,} more that need nothing or are left out", style="dim")
+
+
+def _joined(skips: list[Skipped]) -> list[Skipped]:
+    """One line for all that need nothing for the same reason: the first of them, and how many more."""
+    same: dict[tuple[SkipKind, str], list[Skipped]] = {}
+    for skip in skips:
+        same.setdefault((skip.kind, skip.why), []).append(skip)
+    return [
+        first if not others else replace(first, what=f"{first.what} and {len(others):,} more")
+        for first, *others in same.values()
+    ]
 
 
 def _draw_before_after(console: Any, outcome: Outcome) -> None:  # noqa: ANN401 - a rich console
@@ -173,8 +170,8 @@ def _draw_before_after(console: Any, outcome: Outcome) -> None:  # noqa: ANN401 
         ("before", "red", outcome.files_before, outcome.bytes_before),
         ("after", "green", outcome.files_after, outcome.bytes_after),
     ):
-        bar = _bar(files, most, cells=_BAR_CELLS)
-        console.print(f"{label:<7}[{colour}]{bar}[/] {many(files, 'file'):>17}  {format_bytes(size):>9}")
+        drawn = bar(files, most, cells=BAR_CELLS)
+        console.print(f"{label:<7}[{colour}]{drawn}[/] {many(files, 'file'):>17}  {format_bytes(size):>9}")
     if outcome.status is Status.PLANNED:
         cost = outcome.cost
         console.print(
@@ -182,24 +179,35 @@ def _draw_before_after(console: Any, outcome: Outcome) -> None:  # noqa: ANN401 
             f"verify {format_bytes(cost.verify_bytes)}; needs {format_bytes(cost.staging_bytes)} free"
         )
         return
-    console.print(f"proof  {many(outcome.rows, 'row')} verified by {outcome.verified} [green]✓[/]")
+    if outcome.verified == "none":
+        console.print("proof  no file was written: files only got a new level")
+    else:
+        console.print(f"proof  {many(outcome.rows, 'row')} verified by {outcome.verified} [green]✓[/]")
     console.print(
         f"time   {format_duration(outcome.seconds)}, verifying took {format_duration(outcome.verify_seconds)} of task "
-        f"time; {_publishing(outcome)}"
+        f"time{_gap(outcome)}"
     )
-    if outcome.run and not outcome.snapshots:
+    if outcome.snapshots:
+        took = format_duration(outcome.swap_ms / 1000)
+        console.print(f"commit {_snapshots(outcome.snapshots)} in {took}; readers see no gap")
+    elif outcome.run:
         undo = f"undo   packstone restore {outcome.run} {quote(short_path(outcome.table))}"
         console.print(undo, style="dim", markup=False, soft_wrap=True)
 
 
-def _publishing(outcome: Outcome) -> str:
-    """How the result became visible."""
-    took = format_duration(outcome.swap_ms / 1000)
+def _gap(outcome: Outcome) -> str:
+    """How long readers could find a partition incomplete; a snapshot leaves no gap."""
     if outcome.snapshots:
-        numbers = ", ".join(map(str, outcome.snapshots))
-        return f"published as snapshot {numbers} in {took}, no gap for readers"
+        return ""
     swaps = len({unit.partition for unit in outcome.units})
-    return f"readers' gap {format_duration(outcome.swap_ms / 1000 / max(1, swaps))} a partition"
+    return f"; readers' gap {format_duration(outcome.swap_ms / 1000 / max(1, swaps))} a partition"
+
+
+def _snapshots(numbers: tuple[int, ...]) -> str:
+    if len(numbers) == 1:
+        return f"snapshot {numbers[0]}"
+    named = ", ".join(map(str, numbers)) if len(numbers) <= _SHOWN_SNAPSHOTS else f"{numbers[0]} to {numbers[-1]}"
+    return f"{len(numbers)} snapshots ({named})"
 
 
 def _draw_shape(console: Any, health: Health) -> None:  # noqa: ANN401 - a rich console
@@ -210,10 +218,10 @@ def _draw_shape(console: Any, health: Health) -> None:  # noqa: ANN401 - a rich 
     filled = [at for at, count in enumerate(health.histogram.values()) if count]
     if not filled:
         return
-    sizes = _plain_table("size", "", right=("files",))
+    sizes = plain_table("size", "", right=("files",))
     most = max(health.histogram.values())
     for name, count in list(health.histogram.items())[filled[0] : filled[-1] + 1]:
-        sizes.add_row(name, f"[cyan]{_bar(count, most, cells=_HISTOGRAM_CELLS)}[/]", f"{count:,}")
+        sizes.add_row(name, f"[cyan]{bar(count, most, cells=_HISTOGRAM_CELLS)}[/]", f"{count:,}")
     tables = [sizes] if health.partitions == 1 else [sizes, _worst_table(health.worst)]
     width = sum(Measurement.get(console, console.options, table).maximum + _GUTTER for table in tables)
     if width - _GUTTER > console.width:
@@ -226,34 +234,16 @@ def _draw_shape(console: Any, health: Health) -> None:  # noqa: ANN401 - a rich 
 
 
 def _worst_table(worst: list[PartitionHealth]) -> Any:  # noqa: ANN401 - a rich table
-    table = _plain_table("worst partitions", right=("files", "small", "bytes", "score"))
+    table = plain_table("worst partitions", right=("files", "small", "bytes", "score"))
     for one in worst[:_WORST_ROWS]:
-        colour = _score_colour(one.score)
+        colour = score_colour(one.score)
         size = format_bytes(one.bytes)
-        table.add_row(_name(one.partition), f"{one.files:,}", f"{one.small_files:,}", size, f"[{colour}]{one.score}[/]")
+        table.add_row(
+            name_text(one.partition), f"{one.files:,}", f"{one.small_files:,}", size, f"[{colour}]{one.score}[/]"
+        )
     if len(worst) > _WORST_ROWS:
         table.add_row("[dim]…[/]")
     return table
-
-
-def _draw_reasons(console: Any, reasons: Iterable[tuple[str, str, str, str]]) -> None:  # noqa: ANN401 - a rich console
-    """One line each, and what does not fit on it stands below its own beginning."""
-    from rich.table import Table
-    from rich.text import Text
-
-    grid = Table.grid(padding=(0, 2))
-    grid.add_column(no_wrap=True)
-    grid.add_column(overflow="fold")
-    for label, style, what, why in reasons:
-        grid.add_row(Text(label, style=style), Text(_sentence(what, why), style="dim" if style == "dim" else ""))
-    if grid.row_count:
-        console.print(grid)
-
-
-def _name(partition: str) -> Any:  # noqa: ANN401 - a rich text, in which brackets are brackets
-    from rich.text import Text
-
-    return Text(plain_text(partition or "."))
 
 
 def _reason(skip: Skipped) -> tuple[str, str, str, str]:
@@ -261,41 +251,6 @@ def _reason(skip: Skipped) -> tuple[str, str, str, str]:
     return label, style, skip.what, skip.why
 
 
-def _sentence(what: str, why: str) -> str:
-    """Join a thing and its reason; a reason that begins with the thing's whole path does not name it twice."""
-    what, why = plain_text(what), plain_text(why)
-    before, found, rest = why.partition(what)
-    if found and before.startswith("/") and before.endswith("/"):
-        return f"{what}: {rest[1:]}" if rest.startswith("/") else f"{what}{rest}"
-    return f"{what}: {why}"
-
-
-def _plain_table(*left: str, right: tuple[str, ...]) -> Any:  # noqa: ANN401 - a rich table
-    from rich.table import Table
-
-    table = Table(box=None, pad_edge=False, header_style="dim", show_edge=False)
-    for name in left:
-        table.add_column(name, overflow="fold")  # a name that is cut off is no name
-    for name in right:
-        table.add_column(name, justify="right", no_wrap=True)
-    return table
-
-
-def _bar(count: int, most: int, *, cells: int) -> str:
-    """A bar to the eighth of a cell; whatever is there at all can be seen."""
-    eighths = round(8 * cells * count / most) if most else 0
-    if count:
-        eighths = max(1, eighths)
-    bar = "█" * (eighths // 8) + _EIGHTHS[eighths % 8].strip()
-    return f"{bar:<{cells}}"
-
-
 def _fingerprint(unit: UnitOutcome) -> str:
     digits = unit.fingerprint.rpartition(" ")[2]
     return f"{digits[:_FINGERPRINT_DIGITS]}…" if digits else "counted"
-
-
-def _score_colour(score: int) -> str:
-    if score >= _GOOD_SCORE:
-        return "green"
-    return "yellow" if score >= _FAIR_SCORE else "red"
