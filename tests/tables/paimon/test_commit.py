@@ -9,12 +9,20 @@ from dataclasses import replace
 import pytest
 from paimon_lake import PaimonLake, options, tools
 
-from packstone.errors import CommitUnknownError, ConflictError, InvalidInputError, RefusedError, UnavailableError
+from packstone.errors import (
+    CommitUnknownError,
+    ConflictError,
+    CorruptionError,
+    InvalidInputError,
+    RefusedError,
+    UnavailableError,
+)
 from packstone.storage.faulty import Action, Fault, FaultyFileIO, Moment
 from packstone.storage.fileio import Capabilities
 from packstone.storage.local import LocalFileIO
 from packstone.tables.paimon.commit import commit_edits
 from packstone.tables.paimon.data_file_meta import EMPTY_ROW
+from packstone.tables.paimon.expire import expire, plan_expiry
 from packstone.tables.paimon.index_manifest import (
     DELETION_VECTORS,
     HASH,
@@ -27,8 +35,11 @@ from packstone.tables.paimon.live_files import read_live_files
 from packstone.tables.paimon.manifest_entry import FileKind
 from packstone.tables.paimon.manifest_merge import MergeLimits
 from packstone.tables.paimon.publish import Published, check_published
+from packstone.tables.paimon.retention import RetentionOptions
 from packstone.tables.paimon.retry_wait import RetryWait
 from packstone.tables.paimon.snapshot_files import read_latest_snapshot
+
+ONE = RetentionOptions(retained_min=1, time_retained_ms=0)
 
 
 @pytest.fixture
@@ -372,6 +383,76 @@ def test_a_publish_that_happens_late_is_found(lake):
     assert lake.ids() == [1, 2, 3, 4]
     assert lake.rows() == before
     assert lake.problems() == []
+
+
+@pytest.mark.parametrize("followers", [0, 2])
+def test_a_publish_that_happened_before_we_look_is_found(lake, followers):
+    """It appears while we wait, and others may have built on it since: it is ours, and no conflict with itself."""
+    io = Late()
+
+    def sleep(_seconds):
+        if io.pending:
+            io.settle()
+            for number in range(followers):
+                lake.append({100 + number: 1})
+
+    report = commit(lake, lake.compaction(), io, using=tools(sleep=sleep))
+    assert (report.snapshot_id, report.conflicting) == (4, ())
+    assert len(report.committed) == 2
+    assert lake.ids() == list(range(1, 5 + followers))
+    assert lake.problems() == []
+
+
+@pytest.mark.parametrize("at", ["hint", "settle"])
+def test_an_interrupt_after_publishing_removes_nothing(lake, at):
+    """Ctrl-C in the very moment after the snapshot appeared: it is published, with all that it needs."""
+
+    class Interrupted(LocalFileIO):
+        def replace(self, path, data):
+            if at == "hint":
+                raise KeyboardInterrupt
+            super().replace(path, data)
+
+    def sleep(_seconds):
+        raise KeyboardInterrupt
+
+    before = lake.rows()
+    with pytest.raises(KeyboardInterrupt):
+        commit(lake, lake.compaction(), Interrupted(), using=tools(sleep=sleep))
+    assert lake.ids() == [1, 2, 3, 4]
+    assert lake.rows() == before
+    assert lake.problems() == []
+
+
+def test_a_base_that_expires_while_it_is_read_is_no_broken_table(lake):
+    """Others commit and expire what we build on, between two reads: the next attempt builds on the newest."""
+    edits = lake.compaction()
+    old = lake.latest()["deltaManifestList"]
+    lake.append({100: 1})
+    lake.append({101: 1})
+    newest = lake.snapshot(5)
+    for number in (4, 5):
+        (lake.path / f"snapshot/snapshot-{number}").unlink()
+    (lake.path / "snapshot/LATEST").write_text("3")
+
+    class Expiring(LocalFileIO):
+        def read_bytes(self, path):
+            if path.endswith(old) and lake.ids() == [1, 2, 3]:
+                lake.publish(newest)
+                expire(LocalFileIO(), plan_expiry(LocalFileIO(), lake.table, ONE, now_ms=10**15))
+            return super().read_bytes(path)
+
+    report = commit(lake, edits, Expiring())
+    assert (report.snapshot_id, report.attempts) == (6, 2)
+    assert lake.problems() == []
+
+
+def test_a_broken_base_is_told(lake):
+    """A list that is missing though its snapshot is the newest is no race."""
+    edits = lake.compaction()
+    (lake.path / "manifest" / lake.latest()["deltaManifestList"]).unlink()
+    with pytest.raises(CorruptionError, match="is missing"):
+        commit(lake, edits)
 
 
 def test_a_full_disk_leaves_nothing(lake):
