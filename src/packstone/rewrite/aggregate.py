@@ -28,6 +28,7 @@ from packstone.rewrite.merge_spec import (
 )
 from packstone.rewrite.merge_versions import Versions
 from packstone.rewrite.merge_window import Window
+from packstone.rewrite.numpy_columns import to_column
 
 Fold: TypeAlias = Callable[[Versions, pa.Array], I64 | pa.Array]
 
@@ -64,9 +65,9 @@ class Aggregation:
     def _column(self, versions: Versions, field: pa.Field) -> pa.Array:
         column = versions.window.column(field.name)
         if field.name in self._newest_columns or (field.name == KIND_COLUMN and not versions.count):
-            return column.take(pa.array(versions.newest))
+            return column.take(to_column(versions.newest))
         if field.name == KIND_COLUMN:
-            return versions.place(column, pa.array(self._kinds(versions)))
+            return versions.place(column, to_column(self._kinds(versions)))
         function = self._functions[field.name]
         self._check_retracts(versions, function)
         removes = self._remove_on_delete and versions.has_retracts

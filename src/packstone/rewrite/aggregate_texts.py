@@ -8,6 +8,7 @@ import pyarrow.compute as pc
 
 from packstone.rewrite.merge_spec import ColumnAggregate
 from packstone.rewrite.merge_versions import Versions
+from packstone.rewrite.numpy_columns import to_column
 
 # What Java's Character.isWhitespace says; no-break spaces are none.
 _BLANKS = "\t\n\x0b\x0c\r\x1c\x1d\x1e\x1f \u1680\u2028\u2029\u205f\u3000" + "".join(
@@ -23,16 +24,16 @@ def fold_texts(versions: Versions, column: pa.Array, function: ColumnAggregate, 
     for step in versions.steps:
         rows = np.full(versions.count, -1, dtype=np.int64)
         rows[step.keys] = step.rows
-        given = column.take(pa.array(rows, mask=rows < 0))
+        given = column.take(to_column(rows, missing=rows < 0))
         deleted = np.zeros(versions.count, dtype=bool)
         skipped = np.zeros(versions.count, dtype=bool)
         skipped[step.keys] = step.retract
         if removes:
             deleted[step.keys] = step.delete
-        keep = pc.or_(pa.array(skipped), _is_blank(given))
+        keep = pc.or_(to_column(skipped), _is_blank(given))
         joined = pc.if_else(_is_blank(result), given, _join(result, given, function))
         merged = pc.if_else(keep, result, joined)
-        result = pc.if_else(pa.array(deleted), given, merged)
+        result = pc.if_else(to_column(deleted), given, merged)
     return result
 
 

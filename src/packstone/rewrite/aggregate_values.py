@@ -18,6 +18,7 @@ from packstone.rewrite.key_order import Bools
 from packstone.rewrite.key_words import column_values
 from packstone.rewrite.merge_spec import ColumnAggregate
 from packstone.rewrite.merge_versions import Versions
+from packstone.rewrite.numpy_columns import to_column
 
 Values = np.ndarray[Any, Any]
 
@@ -75,7 +76,7 @@ class _Arithmetic:
 
     def store(self, result: Values, known: Bools) -> pa.Array:
         """The results as a column."""
-        return pa.array(result, type=self._kind, mask=~known)
+        return to_column(result, missing=~known)
 
     def add(self, left: Values, right: Values) -> Values:
         raise NotImplementedError
@@ -157,7 +158,7 @@ class _DecimalSum(_Arithmetic):
 
     def store(self, result: Values, known: Bools) -> pa.Array:
         data = b"".join(int(number).to_bytes(16, "little", signed=True) for number in result)
-        valid = pa.array(known).buffers()[1]
+        valid = to_column(known).buffers()[1]
         return pa.Array.from_buffers(self._kind, len(result), [valid, pa.py_buffer(data)])
 
     def add(self, left: Values, right: Values) -> Values:

@@ -16,6 +16,7 @@ from packstone.rewrite.key_order import Bools
 from packstone.rewrite.key_words import I64
 from packstone.rewrite.merge_spec import RowKind
 from packstone.rewrite.merge_window import Window
+from packstone.rewrite.numpy_columns import to_column
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,6 +58,6 @@ class Versions:
         if isinstance(merged, np.ndarray):
             rows[self.merged] = merged
             missing = rows < 0
-            return column.take(pa.array(rows, mask=missing if missing.any() else None))
+            return column.take(to_column(rows, missing=missing if missing.any() else None))
         rows[self.merged] = np.arange(len(column), len(column) + self.count)
-        return pa.concat_arrays([column, merged.cast(column.type)]).take(pa.array(rows))
+        return pa.concat_arrays([column, merged.cast(column.type)]).take(to_column(rows))

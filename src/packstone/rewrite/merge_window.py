@@ -23,6 +23,7 @@ from packstone.errors import CorruptionError
 from packstone.rewrite.key_order import Order, find_unsorted, sort_rows
 from packstone.rewrite.key_words import I64, Component, Words, column_values, find_components, number_components
 from packstone.rewrite.merge_spec import KIND_COLUMN, SEQUENCE_COLUMN
+from packstone.rewrite.numpy_columns import to_column
 from packstone.rewrite.run_cursor import BatchKeys, Piece, RowKey, RunCursor
 
 Kinds = np.ndarray[Any, np.dtype[np.int8]]
@@ -67,7 +68,7 @@ class Window:
 
     def gather(self, rows: I64) -> pa.RecordBatch:
         """Take rows, column by column: only one column of losers is copied at a time."""
-        at = pa.array(rows)
+        at = to_column(rows)
         columns = [self.column(name).take(at) for name in self.schema.names]
         return pa.RecordBatch.from_arrays(columns, schema=self.schema)
 

@@ -24,6 +24,7 @@ from packstone.rewrite.key_words import I64, column_values
 from packstone.rewrite.merge_spec import KIND_COLUMN, SEQUENCE_COLUMN, MergeSpec, RowKind
 from packstone.rewrite.merge_versions import Versions
 from packstone.rewrite.merge_window import Window
+from packstone.rewrite.numpy_columns import to_column
 
 
 class PartialUpdate:
@@ -53,13 +54,13 @@ class PartialUpdate:
     def _column(self, versions: Versions, field: pa.Field) -> pa.Array:
         column = versions.window.column(field.name)
         if field.name in self._keys:
-            return column.take(pa.array(versions.newest))
+            return column.take(to_column(versions.newest))
         if field.name == SEQUENCE_COLUMN:
-            return versions.place(column, pa.array(self._sequences(versions, column)))
+            return versions.place(column, to_column(self._sequences(versions, column)))
         if field.name == KIND_COLUMN:
-            return versions.place(column, pa.array(self._kinds(versions), pa.int8()))
+            return versions.place(column, to_column(self._kinds(versions)))
         if not column.null_count and not versions.has_retracts:
-            return column.take(pa.array(versions.newest))
+            return column.take(to_column(versions.newest))
         valid = column.is_valid().to_numpy(zero_copy_only=False)
         if not field.nullable:
             self._check_not_null(versions, valid, field.name)

@@ -71,21 +71,19 @@ class RunCursor:
         self._source = pieces
         self._key_columns = key_columns
         self._waiting: deque[tuple[Piece, BatchKeys]] = deque()
-        self._waiting_rows = 0
+        self._waiting_rows = self._batch_rows = 0
         self._is_exhausted = False
 
     def fill(self) -> None:
         """Read until more than half a batch is waiting: thin windows would cost more than they merge."""
-        while not self._is_exhausted:
-            last_rows = self._waiting[-1][0].batch.num_rows if self._waiting else 0
-            if self._waiting and (len(self._waiting) > 1 or self._waiting_rows * 2 > last_rows):
-                return
+        while not self._is_exhausted and self._waiting_rows * 2 <= self._batch_rows:
             piece = next(self._source, None)
             if piece is None:
                 self._is_exhausted = True
                 return
             self._waiting.append((piece, BatchKeys(piece.batch, self._key_columns)))
             self._waiting_rows += piece.batch.num_rows
+            self._batch_rows = max(1, piece.batch.num_rows)
 
     @property
     def limit(self) -> RowKey | None:

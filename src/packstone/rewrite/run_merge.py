@@ -5,14 +5,15 @@ from __future__ import annotations
 import dataclasses
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 import numpy as np
-import pyarrow as pa
 
 from packstone.rewrite.data_files.rows import KeyBounds, RowFilter, read_rows
 from packstone.rewrite.key_words import column_values
 from packstone.rewrite.merge_engines import Engine, make_engine
+from packstone.rewrite.merge_memory import SpilledRun, share_memory
 from packstone.rewrite.merge_spec import (
     KIND_COLUMN,
     AppendSpec,
@@ -22,18 +23,14 @@ from packstone.rewrite.merge_spec import (
     unpack_schema,
 )
 from packstone.rewrite.merge_window import Ordering, Window, check_run, cut_windows
+from packstone.rewrite.numpy_columns import to_column
 from packstone.rewrite.rolling_writer import RollingWriter
 from packstone.rewrite.run_cursor import Piece, RunCursor
 
 if TYPE_CHECKING:
-    from packstone.storage.fileio import FileIO
+    import pyarrow as pa
 
-_MAX_BATCH_BYTES = 8 << 20
-_MIN_BATCH_BYTES = 64 << 10
-# Shares of the memory: batches that wait in the cursors (each holds up to two), and the block that is gathered. The
-# rest is for the window being merged, the block being encoded and what the allocator keeps.
-_CURSOR_SHARE = 0.25
-_BLOCK_SHARE = 0.2
+    from packstone.storage.fileio import FileIO
 
 
 class _Reading:
@@ -92,10 +89,10 @@ def run_append(io: FileIO, spec: AppendSpec, *, name_file: Callable[[int], str])
     schema = unpack_schema(spec.arrow_schema)
     writer = _writer(io, spec, schema, name_file=name_file)
     reading = _Reading()
-    batch_bytes = _batch_bytes(spec.memory_bytes, 1)
+    shares = share_memory(io, (spec.inputs,), spec.memory_bytes)
     try:
         for file in spec.inputs:
-            for piece in reading.timed(read_rows(io, file, schema, batch_bytes=batch_bytes), file.path):
+            for piece in reading.timed(read_rows(io, file, schema, batch_bytes=shares.batch_bytes), file.path):
                 writer.write(piece.batch)
         files = writer.close()
     except BaseException:
@@ -129,11 +126,12 @@ def _merge_section(
     reading: _Reading,
 ) -> Iterator[pa.RecordBatch]:
     keep = RowFilter(bounds=KeyBounds.of(spec.key_columns[0], spec.key_range), expiry=spec.expiry)
-    batch_bytes = _batch_bytes(spec.memory_bytes, len(section))
+    shares = share_memory(io, section, spec.memory_bytes)
 
     def read_run(run: Sequence[InputFile]) -> Iterator[Piece]:
         for file in run:
-            yield from reading.timed(read_rows(io, file, schema, batch_bytes=batch_bytes, keep=keep), file.path)
+            rows = read_rows(io, file, schema, batch_bytes=shares.batch_bytes, keep=keep)
+            yield from reading.timed(rows, file.path)
 
     if len(section) == 1:
         yield from check_run(read_run(section[0]), spec.key_columns)
@@ -143,20 +141,23 @@ def _merge_section(
         sequence_columns=spec.sequence_columns,
         sequence_descending=spec.sequence_descending,
     )
-    cursors = [RunCursor(read_run(run), spec.key_columns) for run in section]
-    for window in cut_windows(cursors, ordering):
-        yield engine(window) if isinstance(window, Window) else window
+    with ExitStack() as stack:
+        cursors = []
+        for at, run in enumerate(section):
+            pieces = read_run(run)
+            if at in shares.spilled_runs:
+                spilled = SpilledRun(pieces, schema)
+                stack.callback(spilled.close)
+                pieces = spilled.read()
+            cursors.append(RunCursor(pieces, spec.key_columns))
+        for window in cut_windows(cursors, ordering):
+            yield engine(window) if isinstance(window, Window) else window
 
 
 def _without_deletes(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     for batch in batches:
         adds = (column_values(batch.column(KIND_COLUMN), np.dtype(np.int8)) & 1) == 0
-        yield batch if adds.all() else batch.filter(pa.array(adds))
-
-
-def _batch_bytes(memory_bytes: int, runs: int) -> int:
-    share = int(memory_bytes * _CURSOR_SHARE) // (2 * runs)
-    return min(_MAX_BATCH_BYTES, max(_MIN_BATCH_BYTES, share))
+        yield batch if adds.all() else batch.filter(to_column(adds))
 
 
 def _writer(
@@ -164,7 +165,9 @@ def _writer(
 ) -> RollingWriter:
     inputs = spec.files if isinstance(spec, MergeSpec) else spec.inputs
     rows = sum(file.rows for file in inputs)
-    block_bytes = min(spec.output.block_bytes, int(spec.memory_bytes * _BLOCK_SHARE))
+    sections = spec.sections if isinstance(spec, MergeSpec) else ((spec.inputs,),)
+    blocks = (share_memory(io, section, spec.memory_bytes).block_bytes for section in sections)
+    block_bytes = min(spec.output.block_bytes, *blocks)
     return RollingWriter(
         io,
         dataclasses.replace(spec.output, block_bytes=block_bytes),

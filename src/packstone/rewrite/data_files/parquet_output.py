@@ -13,6 +13,7 @@ import pyarrow.types as pt
 
 from packstone.rewrite.data_files.column_facts import FactsSoFar, find_extremes, has_order
 from packstone.rewrite.merge_spec import ColumnFacts, OutputSpec
+from packstone.rewrite.numpy_columns import to_column
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -128,7 +129,7 @@ def _leaf_types(kind: pa.DataType) -> Iterator[pa.DataType]:
 def _dictionary_columns(schema: pa.Schema, sample: pa.Table) -> Iterator[str]:
     """Name the leaf columns whose values repeat enough: to try the others costs a quarter of the encoding."""
     step = max(1, sample.num_rows // _SAMPLED_ROWS)
-    picked = sample.take(pa.array(np.arange(0, sample.num_rows, step)))
+    picked = sample.take(to_column(np.arange(0, sample.num_rows, step)))
     for field in schema:
         if pt.is_nested(field.type):
             yield from _leaf_paths(field.name, field.type)

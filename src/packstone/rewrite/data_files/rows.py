@@ -18,6 +18,7 @@ from packstone.rewrite.data_files.parquet_rows import ParquetRows
 from packstone.rewrite.deleted_positions import Positions, unpack_positions
 from packstone.rewrite.java_order import to_java_order
 from packstone.rewrite.merge_spec import Expiry, FileFormat, InputFile, KeyRange, unpack_value
+from packstone.rewrite.numpy_columns import to_column
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -99,7 +100,7 @@ def _read(
             if not kept.num_rows and _is_beyond(batch, evolution, keep.bounds):
                 return
         if keep.expiry is not None and kept.num_rows:
-            kept = kept.filter(pa.array(not_expired(kept.column(keep.expiry.column), keep.expiry)))
+            kept = kept.filter(to_column(not_expired(kept.column(keep.expiry.column), keep.expiry)))
         if kept.num_rows:
             yield kept
     if skip is None and read != file.rows:
@@ -149,7 +150,7 @@ def _without_deleted(batch: pa.RecordBatch, position: int, deleted: Positions) -
         return batch
     keep = np.ones(batch.num_rows, dtype=bool)
     keep[deleted[first:last] - position] = False
-    return batch.filter(pa.array(keep))
+    return batch.filter(to_column(keep))
 
 
 def _row_group_test(
