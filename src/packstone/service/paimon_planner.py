@@ -12,7 +12,7 @@ from packstone.pruning.partition_predicate import parse_predicate
 from packstone.tables.paimon.bucket_rules import Moment, bucket_rules
 from packstone.tables.paimon.deletion_vectors import read_deletion_entries
 from packstone.tables.paimon.live_files import read_live_files
-from packstone.tables.paimon.plan_bucket import plan_bucket
+from packstone.tables.paimon.plan_bucket import BucketPlan, plan_bucket
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from packstone.tables.paimon.edit import BucketId
     from packstone.tables.paimon.index_manifest import IndexEntry
     from packstone.tables.paimon.manifest_entry import BucketFiles
-    from packstone.tables.paimon.plan_bucket import BucketPlan, BucketRules
+    from packstone.tables.paimon.plan_bucket import BucketRules
     from packstone.tables.paimon.snapshot import Snapshot
     from packstone.tables.paimon.store import PaimonStore
 
@@ -85,6 +85,10 @@ class PaimonPlanner:
 
     def plan_next(self, bucket: BucketFiles) -> BucketPlan:
         """Plan a bucket for another round; that nothing is left to do is no news."""
+        total = self.store.options.bucket
+        if bucket.total_buckets != total > 0:
+            why = f"its files were written for {bucket.total_buckets} buckets, the table has {total}; rescale it first"
+            return BucketPlan(bucket=bucket, runs=(), why=why, is_refused=True)
         return plan_bucket(bucket, self._rules, vectors=self.vectors_of(bucket))
 
     def read_again(self, snapshot: Snapshot, buckets: Iterable[BucketId]) -> Iterator[BucketFiles]:

@@ -116,6 +116,8 @@ class UnitMaker:
             merge=merge,
             append=append,
             first_sequence=min(file.min_sequence_number for file in planned.files),
+            min_key=planned.files[0].min_key,
+            max_key=planned.files[0].max_key,
             file_format=self.store.options.format_of(level),
             compression=self.store.options.compression_of(level),
             to_top=planned.to_top,

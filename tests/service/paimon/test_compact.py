@@ -1,5 +1,9 @@
 """Compactions of a table that another program writes to: choice of buckets, budgets, conflicts, upgrades."""
 
+import json
+
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from paimon_lake import PaimonLake
 
@@ -239,3 +243,29 @@ def test_an_input_that_is_not_what_its_record_says_leaves_its_bucket_alone(lake)
     (skip,) = [skip for skip in outcome.skipped if skip.kind == "unreadable"]
     assert broken.name in skip.why
     assert skip.what == "bucket-0"
+
+
+def test_keys_that_a_record_denies_leave_the_bucket_alone(tmp_path):
+    """A file that holds other keys than its manifest says is not upgraded: its neighbours could overlap it."""
+    lake = PaimonLake(tmp_path / "t", buckets=1).create(**{"target-file-size": "1 b"})
+    lake.append(dict.fromkeys(range(5), 1))
+    (file,) = (lake.path / "bucket-0").iterdir()
+    with pq.ParquetFile(file) as parquet:
+        table = parquet.read()
+    size, moved = file.stat().st_size, pa.array([0, 1, 2, 3, 9], pa.int64())
+    pq.write_table(table.set_column(0, "_KEY_id", moved), file)
+    assert file.stat().st_size == size  # else the test would show something else
+    outcome = PaimonTable(lake.table).compact(FULL)
+    assert (outcome.status, outcome.units) == ("failed", ())
+    assert file.name in outcome.skipped[0].why
+
+
+def test_a_rescaled_bucket_is_left_alone(lake):
+    """Files written for another number of buckets are not merged: their rows may belong elsewhere."""
+    schema = json.loads((lake.path / "schema/schema-0").read_text())
+    (lake.path / "schema/schema-1").write_text(json.dumps({**schema, "id": 1, "options": {"bucket": "4"}}))
+    outcome = PaimonTable(lake.table).compact(FULL)
+    assert outcome.status == "refused"
+    assert {skip.why for skip in outcome.skipped} == {
+        "its files were written for 2 buckets, the table has 4; rescale it first"
+    }

@@ -5,7 +5,8 @@ names them. The name of each is recorded before it is created, so that a run tha
 
 A file that is only to get a new level is looked into first, unless a compaction wrote it: some writers record no
 deletes where there are some (pypaimon 2.1 always says 0), and a reader that trusts the record would bring the deleted
-rows back. Such a file is rewritten if it goes to the top level, else its record is put right.
+rows back. Such a file is rewritten if it goes to the top level, else its record is put right. A file whose keys are not
+what its record says leaves its bucket alone: everything that was planned rests on the record.
 """
 
 from __future__ import annotations
@@ -29,11 +30,14 @@ from packstone.rewrite.merge_spec import (
     MergeResult,
     MergeSpec,
     WrittenFile,
+    unpack_schema,
 )
+from packstone.rewrite.merged_view.check_facts import to_plain
 from packstone.rewrite.merged_view.verify_append import verify_append
 from packstone.rewrite.merged_view.verify_merge import Verified, verify_merge
 from packstone.rewrite.run_merge import run_append, run_merge
 from packstone.storage.task_board import Attempt, Job
+from packstone.tables.paimon.binary_row import encode_row
 from packstone.tables.paimon.data_file_meta import DataFileMeta
 from packstone.tables.paimon.leftovers import record_created
 from packstone.tables.paimon.paths import DataFileNames
@@ -57,6 +61,8 @@ class PaimonUnit:
     merge: MergeSpec | None = None
     append: AppendSpec | None = None
     first_sequence: int = 0  # of an append table's rows
+    min_key: bytes = b""  # what the record of a file says that is to be upgraded
+    max_key: bytes = b""
     file_format: str = "parquet"
     compression: str = "zstd"
     to_top: bool = False
@@ -136,7 +142,7 @@ def _guarded(attempt: Attempt, task: PaimonTask, unit: PaimonUnit) -> PaimonUnit
 def _run_unit(attempt: Attempt, task: PaimonTask, unit: PaimonUnit) -> PaimonUnitResult:
     unit = _with_real_keys(attempt.io, unit)
     if unit.how is How.UPGRADE and unit.merge is not None:
-        delete_rows = count_retracts(attempt.io, unit.merge.files[0])
+        delete_rows = _inspect(attempt.io, task.schema, unit)
         if delete_rows == 0 or not unit.to_top:
             return PaimonUnitResult(unit=unit.unit, status=UnitStatus.WRITTEN, how=How.UPGRADE, delete_rows=delete_rows)
     return _rewrite(attempt, task, unit)
@@ -201,11 +207,27 @@ def _describe(task: PaimonTask, unit: PaimonUnit, files: tuple[WrittenFile, ...]
     return tuple(described)
 
 
-def count_retracts(io: FileIO, file: InputFile) -> int:
-    """Count the rows of a file that delete something, whatever its metadata say."""
-    schema = pa.schema([pa.field(KIND_COLUMN, pa.int8())])
-    kinds = (batch.column(0).to_numpy(zero_copy_only=False) for batch in read_rows(io, file, schema))
-    return sum(int(np.count_nonzero(kind & _ODD)) for kind in kinds)
+def _inspect(io: FileIO, schema: TableSchema, unit: PaimonUnit) -> int:
+    """Count the rows of a file that delete something, and check its first and last key, whatever its record says."""
+    assert unit.merge is not None  # noqa: S101 - an upgrade is one of a merge tree
+    (file,) = unit.merge.files
+    names = [*unit.merge.key_columns, KIND_COLUMN]
+    wanted = pa.schema([unpack_schema(unit.merge.arrow_schema).field(name) for name in names])
+    retracts, keys = 0, []
+    for batch in read_rows(io, file, wanted):
+        retracts += int(np.count_nonzero(batch.column(KIND_COLUMN).to_numpy(zero_copy_only=False) & _ODD))
+        keys += [_key(batch, 0, schema), _key(batch, batch.num_rows - 1, schema)]
+    if (keys[0], keys[-1]) != (unit.min_key, unit.max_key):
+        raise CorruptionError(
+            f"{file.path} does not hold the keys that its manifest records, so its bucket is left alone.",
+            file=file.path,
+        )
+    return retracts
+
+
+def _key(batch: pa.RecordBatch, row: int, schema: TableSchema) -> bytes:
+    values = [to_plain(batch.column(field.name)[row]) for field in schema.key_fields]
+    return encode_row(values, schema.key_types)
 
 
 def _with_real_keys(io: FileIO, unit: PaimonUnit) -> PaimonUnit:
