@@ -120,9 +120,12 @@ def test_a_young_record_stays_though_its_files_are_missing(runs):
     assert len(runs.clean().records) == 1
 
 
-def test_a_living_run_is_left_alone(runs):
-    """However old its files are."""
-    runs.begin(alive=True)
+@pytest.mark.parametrize("beats", [True, False])
+def test_a_living_run_is_left_alone(runs, beats):
+    """However old its files are, and whether it keeps a heartbeat or not."""
+    folder = runs.begin(alive=True)
+    if not beats:
+        (folder / "heartbeat").unlink()
     (path,) = runs.make(age=9 * DAY)
     found = runs.clean()
     assert path.exists()

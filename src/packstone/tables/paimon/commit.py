@@ -81,7 +81,8 @@ def commit_edits(
     """Publish the edits that still fit as one snapshot; report those that do not.
 
     ``earlier`` are the snapshots that this run published before: each is read again, because we build on them.
-    ConflictError: every race was lost. CommitUnknownError: look before you retry, the message says at what.
+    ConflictError: every race was lost, or an earlier snapshot was replaced; nothing of these edits was published, so
+    their outputs may go. CommitUnknownError: look before you retry, the message says at what; the outputs must stay.
     """
     check_can_publish(io)
     commit = _Commit(io, table, edits=tuple(edits), options=options, tools=tools)
@@ -227,6 +228,9 @@ class _Commit:
             check_published(self._io, self._table, published)
             self._tools.sleep(self._options.settle_seconds)
             check_published(self._io, self._table, published)
+        except ConflictError as conflict:
+            # Somebody may have read ours before it was replaced and be building on it: its files must stay.
+            raise CommitUnknownError(conflict.message, **conflict.facts) from conflict
         except OSError as error:
             raise CommitUnknownError(
                 f"{self._table}: {published} was published but cannot be read again ({error}); look at it before you "

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final
 
 from packstone.errors import CorruptionError, PackstoneError, RefusedError, storage_sentence
 from packstone.model.codec import dump_record, load_record
-from packstone.storage.ownership import Owner, ProcessIdentity, is_dead
+from packstone.storage.ownership import LEASE_SECONDS, ProcessIdentity
 from packstone.tables.paimon.manifest import read_manifest
 from packstone.tables.paimon.manifest_list import read_manifest_list
 from packstone.tables.paimon.mentions import manifest_lists, metadata_names
@@ -124,11 +124,20 @@ def _records_of_dead(io: FileIO, runs_folder: str, *, now_seconds: float, kept: 
         except (OSError, PackstoneError):
             kept.append(f"Run {run} does not say who it is; its files are left alone.")
             continue
-        owner = Owner(run=run, process=who.process, heartbeat_path=f"{folder}/heartbeat")
-        if io.stat(f"{folder}/ended.json") is not None or is_dead(io, owner, now_seconds=now_seconds):
+        if _is_over(io, folder, who.process, now_seconds=now_seconds):
             yield from records
         else:
             kept.append(f"Run {run} is still at work ({who.process}); its files are left alone.")
+
+
+def _is_over(io: FileIO, folder: str, process: ProcessIdentity, *, now_seconds: float) -> bool:
+    """Whether a run is dead or has ended; of another host's, without a heartbeat, only the age of its files tells."""
+    if io.stat(f"{folder}/ended.json") is not None:
+        return True
+    if process.is_on_this_host():
+        return not process.is_running()
+    heartbeat = io.stat(f"{folder}/heartbeat")
+    return heartbeat is None or now_seconds - heartbeat.mtime_ns / 1e9 > LEASE_SECONDS
 
 
 def _look(io: FileIO, table: str, record: str) -> dict[str, Entry]:
