@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 from packstone.errors import InvalidInputError
@@ -54,6 +55,8 @@ def read_paimon_options(typed: dict[str, Any]) -> PaimonOptions:
     """Build the options of a Paimon compaction from a command's parameters."""
     from packstone.model import paimon_options as paimon
 
+    overrides = paimon.parse_overrides(tuple(typed["table_options"]))
+    _check_known(overrides)
     idle = typed.get("partition_idle_time")
     return PaimonOptions(
         strategy=paimon.parse_strategy(typed["strategy"] or "minor"),
@@ -61,11 +64,27 @@ def read_paimon_options(typed: dict[str, Any]) -> PaimonOptions:
         partitions=paimon.parse_partitions(typed["partitions"]) if typed["partitions"] else (),
         buckets=paimon.parse_buckets(typed["buckets"]) if typed["buckets"] else (),
         partition_idle_seconds=parse_duration(idle).total_seconds() if idle else None,
-        overrides=paimon.parse_overrides(tuple(typed["table_options"])),
+        overrides=overrides,
         leftovers=typed["leftovers"],
         verify=Verify(typed.get("verify_mode") or "content"),
         commit_every_bytes=parse_bytes(typed.get("commit_every") or "16G"),
     )
+
+
+def _check_known(overrides: tuple[tuple[str, str], ...]) -> None:
+    """Refuse an option that no compaction looks at: it would have no effect, and nobody would notice."""
+    if not overrides:
+        return
+    from difflib import get_close_matches
+
+    from packstone.tables.paimon.table_options import TableOptions
+
+    known = {key for field in fields(TableOptions) for key in field.metadata.get("keys", ())}
+    for name, _ in overrides:
+        if name not in known:
+            like = get_close_matches(name, known, n=1)
+            hint = f"did you mean {like[0]}?" if like else "docs/paimon.md lists those it does."
+            raise InvalidInputError(f"--option {name}: a compaction does not look at this option; {hint}", option=name)
 
 
 def read_budget(typed: dict[str, Any]) -> Budget:

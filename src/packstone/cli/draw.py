@@ -12,6 +12,7 @@ from packstone.cli.output import many, plain_text, short_path
 from packstone.model.outcome import Outcome, Status, UnitOutcome
 from packstone.model.sizes import format_bytes, format_duration
 from packstone.model.skipped import SkipKind, Skipped
+from packstone.model.unit import How, Verify
 from packstone.strategy.small_files import DEFAULT_MIN_FILES
 
 if TYPE_CHECKING:
@@ -132,7 +133,7 @@ def _draw_units(console: Any, outcome: Outcome) -> None:  # noqa: ANN401 - a ric
         table.add_column("rows", justify="right")
         table.add_column("fingerprint", no_wrap=True)
     for unit in outcome.units[:_SHOWN_ROWS]:
-        told = (name_text(unit.why),) if planned else (f"{unit.rows:,}", _fingerprint(unit))
+        told = (name_text(unit.why),) if planned else (f"{unit.rows:,}", _fingerprint(unit, outcome.verified))
         size = format_bytes(unit.bytes_before)
         size = size if planned else f"{size} → {format_bytes(unit.bytes_after)}"
         made = len(unit.outputs) if unit.outputs or not planned else 1
@@ -251,6 +252,10 @@ def _reason(skip: Skipped) -> tuple[str, str, str, str]:
     return label, style, skip.what, skip.why
 
 
-def _fingerprint(unit: UnitOutcome) -> str:
+def _fingerprint(unit: UnitOutcome, verified: str) -> str:
+    if unit.how == How.UPGRADE:
+        return "same file"
     digits = unit.fingerprint.rpartition(" ")[2]
-    return f"{digits[:_FINGERPRINT_DIGITS]}…" if digits else "counted"
+    if not digits:  # a merge that was split over tasks has one for each part
+        return "counted" if verified == Verify.COUNT else "in parts"
+    return f"{digits[:_FINGERPRINT_DIGITS]}…"

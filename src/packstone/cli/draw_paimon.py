@@ -74,13 +74,13 @@ def draw_paimon_health(console: Any, health: PaimonHealth) -> None:  # noqa: ANN
     console.print(f"Paimon {kind}, {newest}")
     where = many(health.buckets, "bucket")
     where = f"{where} of {many(health.partitions, 'partition')}" if health.partitions > 1 else where
-    if not is_tree:
-        rows = f"{many(health.rows, 'row')}; {health.small_files:,} are small, {health.ideal_files:,} would do"
-    else:
-        rows = f"{many(health.rows, 'row')} stored, {health.delete_rows:,} of them delete markers"
+    rows = f", {many(health.rows, 'row')}" if not is_tree else ""
     if health.files:
-        console.print(f"{many(health.files, 'file')} in {where}: {format_bytes(health.bytes)}, {rows}")
-    if is_tree and health.files:
+        console.print(f"{many(health.files, 'file')} in {where}, {format_bytes(health.bytes)}{rows}")
+    if health.files and not is_tree:
+        console.print(f"{health.small_files:,} are small; {health.ideal_files:,} would do")
+    if health.files and is_tree:
+        console.print(f"{many(health.rows, 'row')} stored, {health.delete_rows:,} of them delete markers")
         most = many(health.max_runs, "sorted run")
         console.print(f"at most {most} in a bucket; a minor compaction begins at {health.trigger}")
         _draw_levels(console, health)

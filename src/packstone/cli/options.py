@@ -129,8 +129,9 @@ filter_options = _stack(
 strategy_option: Callable[[Any], Any] = click.option(
     "--strategy",
     default=None,
-    help="How to choose what is merged: small-files (Hive directories); minor (default), full, universal or "
-    "force-up-level0 (Paimon tables).",
+    metavar="NAME",
+    help="How to choose what is merged. Hive directories: small-files. Paimon tables: minor (the table's own way, the "
+    "default), full, universal, force-up-level0.",
 )
 
 paimon_options = _stack(
@@ -138,29 +139,29 @@ paimon_options = _stack(
         "--partitions",
         default=None,
         metavar="SPEC",
-        help='Paimon: only these partitions, e.g. "p1=0,p2=0;p1=1".',
+        help='Only these partitions, e.g. "p1=0,p2=0;p1=1".',
     ),
-    click.option("--buckets", default=None, metavar="RANGES", help="Paimon: only these buckets, e.g. 0-99,200."),
+    click.option("--buckets", default=None, metavar="RANGES", help="Only these buckets, e.g. 0-99,200."),
     click.option(
         "--partition-idle-time",
         default=None,
         metavar="AGE",
-        help="Paimon: only partitions without a new file for so long, e.g. 1d.",
+        help="Only partitions without a new file for so long, e.g. 1d.",
     ),
     click.option(
         "--option",
         "table_options",
         multiple=True,
         metavar="KEY=VALUE",
-        help="Paimon: a table option for this run only; may be repeated.",
+        help="A table option for this run only; may be repeated.",
     ),
-    click.option("--leftovers", is_flag=True, help="Paimon: append tables also merge the last few small files."),
+    click.option("--leftovers", is_flag=True, help="Append tables: merge the last few small files too."),
     click.option(
         "--rules",
         type=click.Choice(["2.1", "2.0", "1.4"]),
         default="2.1",
         show_default=True,
-        help="Paimon: which version's universal compaction.",
+        help="Which Paimon version's rules of universal compaction.",
     ),
 )
 
@@ -170,7 +171,7 @@ commit_options = _stack(
         default="16G",
         show_default=True,
         metavar="SIZE",
-        help="Paimon: publish a snapshot whenever so much has been rewritten.",
+        help="Publish a snapshot whenever so much was rewritten.",
     ),
 )
 

@@ -24,7 +24,7 @@ class BarProgress:
         with self._lock:
             if self._bar is None:
                 self._open(total_bytes)
-            done = f"{done_units}/{units} files, {format_bytes(done_bytes)} of {format_bytes(total_bytes)}"
+            done = f"{done_units}/{units} merges, {format_bytes(done_bytes)} of {format_bytes(total_bytes)}"
             self._bar.update(self._task, completed=done_bytes, total=max(1, total_bytes), done=done)
 
     def close(self) -> None:

@@ -63,8 +63,6 @@ def _compact_hive(command: str, path: str, typed: dict[str, Any]) -> Outcome:
 
 
 def _compact_paimon(command: str, path: str, typed: dict[str, Any]) -> Outcome:
-    if command == "merge":
-        raise InvalidInputError(f"{path} is a Paimon table; use `packstone compact {path}`.")
     options, filters, budget = read_paimon_options(typed), read_filters(typed), read_budget(typed)
     engine = read_engine(typed)
     from packstone.service.paimon_table import PaimonTable

@@ -7,10 +7,11 @@ from typing import Any
 import click
 
 from packstone.cli import options
+from packstone.cli.family_command import FamilyCommand
 from packstone.cli.run_merge import run_merge
 
 
-@click.command("compact", short_help="Merge small files, verify every row, swap them in.")
+@click.command("compact", cls=FamilyCommand, short_help="Merge small files or sorted runs, verify every row, publish.")
 @click.argument("target")
 @options.strategy_option
 @options.size_options
@@ -23,9 +24,11 @@ from packstone.cli.run_merge import run_merge
 @options.engine_options
 @options.output_options
 def command(target: str, **typed: Any) -> int:  # noqa: ANN401 - click's parameters by name
-    """Merge the small files of TARGET, a partition or a table with all its partitions.
+    """Merge what makes TARGET slow to read, verify every row, and only then publish.
 
-    Every row is verified before anything is published; the originals are kept for --keep-days.
+    A Hive directory (a table or one partition): small files become big ones, swapped in partition by partition; the
+    originals are kept for --keep-days. A Paimon table: sorted runs or small files are merged bucket by bucket and
+    published as COMPACT snapshots.
     """
     from packstone.storage.location import parse_location
 

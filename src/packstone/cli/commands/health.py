@@ -7,14 +7,15 @@ from typing import Any
 import click
 
 from packstone.cli import options
+from packstone.cli.family_command import FamilyCommand
 
 
-@click.command("health", short_help="Files, sizes, small-file share, score, hazards found.")
+@click.command("health", cls=FamilyCommand, short_help="Files, sizes, sorted runs, score, hazards found.")
 @click.argument("targets", nargs=-1, required=True, metavar="TARGET...")
 @options.size_options
 @options.output_options
 def command(targets: tuple[str, ...], **typed: Any) -> int:  # noqa: ANN401 - click's parameters by name
-    """Show how each TARGET is: how many files, how small, and what stands in the way of merging them."""
+    """Show how each TARGET is: its files, their sizes, its sorted runs, and what stands in the way of merging them."""
     from packstone.cli.draw import draw_health
     from packstone.cli.draw_paimon import draw_paimon_health
     from packstone.cli.family import family_of

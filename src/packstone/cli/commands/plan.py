@@ -7,9 +7,10 @@ from typing import Any
 import click
 
 from packstone.cli import options
+from packstone.cli.family_command import FamilyCommand
 
 
-@click.command("plan", short_help="What would be merged and why; writes nothing.")
+@click.command("plan", cls=FamilyCommand, short_help="What would be merged and why; writes nothing.")
 @click.argument("target")
 @options.strategy_option
 @options.size_options

@@ -25,16 +25,21 @@ def command(
 ) -> int:
     """Undo RUN: take its merged files out and put the originals back. What arrived since stays.
 
-    TARGET is the table or partition; without it the history tells.
+    TARGET is the table or partition; without it the history tells. For Hive directories: a compaction of a Paimon table
+    changes none of its rows, and earlier snapshots stay readable until they expire.
     """
     from packstone.cli.draw import draw_lines
+    from packstone.cli.family import is_paimon, refuse_for_paimon
     from packstone.cli.find_run import find_target
     from packstone.cli.output import many, show
     from packstone.model.sizes import format_bytes
     from packstone.service.hive_table import HiveTable
     from packstone.service.record import history_address
 
-    table = HiveTable(find_target(run, target, history_url), history=history_address(history_url))
+    path = find_target(run, target, history_url)
+    if is_paimon(path):
+        refuse_for_paimon("restore", path)
+    table = HiveTable(path, history=history_address(history_url))
     if not options.confirm(f"Undo run {run} of {table.layout.root}?", yes=yes):
         return 0
     report = table.restore(run, take_over=take_over)

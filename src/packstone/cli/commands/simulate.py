@@ -19,7 +19,9 @@ from packstone.cli.simulate_options import (
 from packstone.errors import InvalidInputError
 
 
-@click.command("simulate", cls=SimulateCommand, short_help="Loads over time through a strategy: what it costs.")
+@click.command(
+    "simulate", cls=SimulateCommand, short_help="Loads through a strategy: what it writes, reads and stores."
+)
 @click.argument("strategy", type=click.Choice(STRATEGIES), metavar="STRATEGY")
 @click.argument("items", nargs=-1, metavar="[ITEM]...")
 @simulate_options
