@@ -11,8 +11,10 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))  # for paimon_interop: tests are imported by path, not as packages
 
-from paimon_interop.client import Worker, java_command, why_no_java
-from paimon_interop.proof import Command, Proof, Readers
+pytest.register_assert_rewrite("paimon_interop.proof")
+
+from paimon_interop.client import Worker, java_command, why_no_java  # noqa: E402 - found by the path above
+from paimon_interop.proof import Command, Proof, Readers  # noqa: E402
 
 if not os.environ.get("PACKSTONE_INTEROP"):
     collect_ignore_glob = ["test_*.py"]

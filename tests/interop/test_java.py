@@ -5,7 +5,7 @@ import shutil
 
 import pytest
 from paimon_interop.cases import first_rows
-from paimon_interop.java_cases import JAVA_CASES, compacted, deletes, evolved, levels, settled
+from paimon_interop.java_cases import JAVA_CASES, NANOSECONDS, compacted, deletes, evolved, key_of_type, levels, settled
 from paimon_interop.proof import Proof
 
 
@@ -118,3 +118,13 @@ def test_levels_that_java_left(java, prove, strategy):
         assert result["status"] in {"committed", "nothing-to-do"}, json.dumps(result)
         proof.check()
         assert proof.rows() == before
+
+
+def test_nanoseconds_before_1970(prove):
+    """Java writes such times with a day too late and a negative rest; they are kept, or left alone with the reason."""
+    proof = prove(key_of_type("TIMESTAMP(9)", "1969-12-31T23:59:59.999999001", "1901-01-01T00:00:00.5", *NANOSECONDS))
+    before = proof.rows()
+    result = proof.packstone("compact", proof.table, "--strategy", "full")
+    assert result["status"] in {"committed", "refused"}, result
+    proof.check()
+    assert proof.rows() == before

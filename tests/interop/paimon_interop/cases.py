@@ -218,6 +218,17 @@ def aggregation() -> Case:
     )
 
 
+def exact_aggregation() -> Case:
+    """The same with sums of whole numbers: a partial compaction adds up in another order, Java's too."""
+    case = aggregation()
+    at = [name for name, _ in case.fields].index("weight")
+
+    def exact(commits: tuple[Rows, ...]) -> tuple[Rows, ...]:
+        return tuple([[*row[:at], float(int(row[at])), *row[at + 1 :]] for row in rows] for rows in commits)
+
+    return replace(case, name="exact_aggregation", commits=exact(case.commits), later=exact(case.later))
+
+
 def deletes() -> Case:
     """Row kinds from a column: updates of both sides and deletes; some keys come back, some only ever were deleted."""
 

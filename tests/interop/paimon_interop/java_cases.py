@@ -219,10 +219,10 @@ def appended() -> JavaCase:
 
 
 def key_of_type(kind: str, *more: str) -> JavaCase:
-    """A key of one type, with values beyond those that pypaimon writes rightly."""
+    """A key of one type, with values of its own if there are such that pypaimon does not write rightly."""
     name, pool = (
         "java_key_" + re.sub(r"\W+", "_", kind).strip("_").lower(),
-        [*(key for key in KEYS_OF_TYPES[kind] if key != "-0.0"), *more],
+        list(more) or [key for key in KEYS_OF_TYPES[kind] if key != "-0.0"],
     )
     commits = [[[key, key if (at + n) % 2 else None, n] for at, key in enumerate(pool)] for n in range(4)]
     return JavaCase(
@@ -235,6 +235,7 @@ def key_of_type(kind: str, *more: str) -> JavaCase:
     )
 
 
+NANOSECONDS = ("2024-01-01T00:00:00.000001001", "2024-01-01T00:00:00.000001002", "2024-01-01T00:00:00")
 JAVA_FIXTURES = (
     compacted(),
     settled(),
@@ -253,7 +254,7 @@ JAVA_CASES = (
     composite_key(),
     key_of_type("DOUBLE"),
     key_of_type("FLOAT"),
-    key_of_type("TIMESTAMP(9)", "2024-01-01T00:00:00.000001001", "2024-01-01T00:00:00.000001002"),
+    key_of_type("TIMESTAMP(9)", *NANOSECONDS),
     key_of_type("DECIMAL(38, 10)"),
     key_of_type("STRING"),
     key_of_type("BYTES"),
