@@ -119,7 +119,7 @@ def test_merging_keeps_the_live_files(contents, size_mb):
     store = Store(contents)
     before = store.metas(size_mb)
     expected = store.live(before)
-    after = merge_manifests(before, LIMITS, read=store.read, write=store.write)
+    after = merge_manifests(before, LIMITS, read=store.read, scan=store.read, write=store.write)
     assert store.live(after) == expected
     assert len(after) <= len(before) + 1
     if isinstance(plan_manifest_merge(before, LIMITS), FullMerge):
@@ -129,7 +129,7 @@ def test_merging_keeps_the_live_files(contents, size_mb):
 def test_deletions_of_older_manifests_are_kept_by_a_minor_merge():
     """A DELETE whose ADD lies outside the group must survive; one that comes back after it too."""
     store = Store([[entry(FileKind.DELETE, 1)], [entry(FileKind.ADD, 1)], [entry(FileKind.ADD, 2)]])
-    (merged,) = merge_manifests(store.metas(1), LIMITS, read=store.read, write=store.write)
+    (merged,) = merge_manifests(store.metas(1), LIMITS, read=store.read, scan=store.read, write=store.write)
     assert [line.kind for line in store.read(merged)] == [FileKind.DELETE, FileKind.ADD, FileKind.ADD]
 
 
@@ -137,7 +137,7 @@ def test_a_manifest_without_deleted_files_is_not_rewritten():
     """A full merge leaves big manifests alone that name no deleted file."""
     store = Store([[entry(FileKind.ADD, 1)], [entry(FileKind.ADD, 2)], [entry(FileKind.DELETE, 2)]])
     metas = [store.meta("m0", 20), store.meta("m1", 20), store.meta("m2", 16)]
-    after = merge_manifests(metas, LIMITS, read=store.read, write=store.write)
+    after = merge_manifests(metas, LIMITS, read=store.read, scan=store.read, write=store.write)
     assert [meta.file_name for meta in after] == ["m0"]
 
 
@@ -145,4 +145,12 @@ def test_a_dangling_deletion_stops_a_full_merge():
     """A DELETE without its ADD is evidence of a broken table; merging would wipe it out."""
     store = Store([[entry(FileKind.ADD, 1)], [entry(FileKind.DELETE, 2)]])
     with pytest.raises(CorruptionError, match="f2"):
-        merge_manifests(store.metas(17), LIMITS, read=store.read, write=store.write)
+        merge_manifests(store.metas(17), LIMITS, read=store.read, scan=store.read, write=store.write)
+
+
+def test_a_deletion_that_the_list_does_not_count_is_not_lost():
+    """A list that says 0 deletions is wrong, not a licence to drop one."""
+    store = Store([[entry(FileKind.DELETE, 7), entry(FileKind.ADD, 1)], [entry(FileKind.ADD, 2)], []])
+    metas = [manifest(name, 1) for name in store.entries]
+    (merged,) = merge_manifests(metas, LIMITS, read=store.read, scan=store.read, write=store.write)
+    assert [line.kind for line in store.read(merged)] == [FileKind.DELETE, FileKind.ADD, FileKind.ADD]

@@ -125,6 +125,7 @@ class DraftWriter:
                 manifests,
                 self._options.merge,
                 read=lambda meta: read_manifest(self._io, f"{self._folder}/{meta.file_name}"),
+                scan=lambda meta: read_manifest(self._io, f"{self._folder}/{meta.file_name}", lean=True),
                 write=lambda entries: self._write(entries, names, schema),
             )
         except CorruptionError:

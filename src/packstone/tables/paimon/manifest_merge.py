@@ -8,8 +8,8 @@ they reach the target size (8 MB); a last group that stays smaller is joined onl
     full, threshold 16 MB   [20 | 9- 5 4]      ->  [20] [what is left of 9, 5 and 4]    (9- holds deletions)
 
 Merging is an optimisation of planning, never a reason to fail: whoever calls may always go on with what was there.
-Memory is bounded by the number of deletions, not of files: a first pass notes the DELETE lines, a second one copies
-all lines but matched pairs.
+Memory is bounded by the number of deletions, not of files: a first pass notes the DELETE lines (of those manifests that
+have any), a second one copies all lines but matched pairs.
 """
 
 from __future__ import annotations
@@ -22,11 +22,12 @@ from packstone.errors import CorruptionError
 from packstone.tables.paimon.manifest_entry import FileIdentity, FileKind, ManifestEntry
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
     from packstone.tables.paimon.manifest_file_meta import ManifestFileMeta
 
 ReadManifest: TypeAlias = "Callable[[ManifestFileMeta], Iterator[ManifestEntry]]"
+_Place: TypeAlias = tuple[int, int]  # number of the manifest, number of the line in it
 WriteManifests: TypeAlias = "Callable[[Iterable[ManifestEntry]], tuple[ManifestFileMeta, ...]]"
 
 
@@ -82,43 +83,47 @@ def _minor_groups(
 
 
 def merge_manifests(
-    manifests: Sequence[ManifestFileMeta], limits: MergeLimits, *, read: ReadManifest, write: WriteManifests
+    manifests: Sequence[ManifestFileMeta],
+    limits: MergeLimits,
+    *,
+    read: ReadManifest,
+    scan: ReadManifest,
+    write: WriteManifests,
 ) -> tuple[ManifestFileMeta, ...]:
-    """Return the manifests that take the place of these; those not rewritten are the same values."""
+    """Return the manifests that take the place of these; those not rewritten are the same values.
+
+    ``scan`` reads like ``read`` but may leave statistics out: it is for looking only.
+    """
     match plan_manifest_merge(manifests, limits):
         case FullMerge() as full:
-            return _merge_fully(full, read=read, write=write)
+            return _merge_fully(full, read=read, scan=scan, write=write)
         case MinorMerge(groups=groups):
-            return tuple(m for group in groups for m in (_join(group, read=read, write=write)))
+            joined = (_join(group, read=read, scan=scan, write=write) for group in groups)
+            return tuple(manifest for some in joined for manifest in some)
 
 
 def _join(
-    group: tuple[ManifestFileMeta, ...], *, read: ReadManifest, write: WriteManifests
+    group: tuple[ManifestFileMeta, ...], *, read: ReadManifest, scan: ReadManifest, write: WriteManifests
 ) -> tuple[ManifestFileMeta, ...]:
     if len(group) == 1:
         return group
-    pairs = _Pairs(_entries(group, read))
-    return write(pairs.unmatched(_entries(group, read)))
+    return write(_Pairs(group, scan).unmatched(group, read))
 
 
-def _merge_fully(merge: FullMerge, *, read: ReadManifest, write: WriteManifests) -> tuple[ManifestFileMeta, ...]:
-    certain = [m for m in merge.manifests if m.file_name in merge.must_change]
-    deletions = {entry.identity for entry in _entries(certain, read) if entry.kind is FileKind.DELETE}
+def _merge_fully(
+    merge: FullMerge, *, read: ReadManifest, scan: ReadManifest, write: WriteManifests
+) -> tuple[ManifestFileMeta, ...]:
+    deleted = _Pairs(merge.manifests, scan).identities
     kept: list[ManifestFileMeta] = []
     changing: list[ManifestFileMeta] = []
     for manifest in merge.manifests:
         changes = manifest.file_name in merge.must_change or (
-            bool(deletions) and any(entry.identity in deletions for entry in read(manifest))
+            bool(deleted) and any(entry.identity in deleted for entry in scan(manifest))
         )
         (changing if changes else kept).append(manifest)
-    pairs = _Pairs(_entries(changing, read))
+    entries = _Pairs(changing, scan).unmatched(changing, read)
     # Those kept name no deleted file, so they may stand before all others.
-    return (*kept, *write(_no_deletion(pairs.unmatched(_entries(changing, read)))))
-
-
-def _entries(manifests: Iterable[ManifestFileMeta], read: ReadManifest) -> Iterator[ManifestEntry]:
-    for manifest in manifests:
-        yield from read(manifest)
+    return (*kept, *write(_no_deletion(entries)))
 
 
 def _no_deletion(entries: Iterable[ManifestEntry]) -> Iterator[ManifestEntry]:
@@ -134,20 +139,33 @@ def _no_deletion(entries: Iterable[ManifestEntry]) -> Iterator[ManifestEntry]:
 class _Pairs:
     """Which lines cancel: an ADD with the next DELETE of the same identity after it, never with one before it."""
 
-    def __init__(self, entries: Iterable[ManifestEntry]) -> None:
-        self._deletions: defaultdict[FileIdentity, deque[int]] = defaultdict(deque)
-        for number, entry in enumerate(entries):
-            if entry.kind is FileKind.DELETE:
-                self._deletions[entry.identity].append(number)
+    def __init__(self, manifests: Sequence[ManifestFileMeta], scan: ReadManifest) -> None:
+        self._deletions: defaultdict[FileIdentity, deque[_Place]] = defaultdict(deque)
+        for number, manifest in enumerate(manifests):
+            if manifest.num_deleted_files == 0:
+                continue
+            for line, entry in enumerate(scan(manifest)):
+                if entry.kind is FileKind.DELETE:
+                    self._deletions[entry.identity].append((number, line))
 
-    def unmatched(self, entries: Iterable[ManifestEntry]) -> Iterator[ManifestEntry]:
-        """Yield the same entries, read a second time, without the pairs; this uses the pairs up."""
-        for number, entry in enumerate(entries):
-            numbers = self._deletions.get(entry.identity)
-            if entry.kind is FileKind.ADD and numbers:
-                numbers.popleft()  # its DELETE, later in this stream: both go
-            elif entry.kind is FileKind.ADD:
-                yield entry
-            elif numbers and numbers[0] == number:
-                numbers.popleft()  # nobody before it took it
+    @property
+    def identities(self) -> Collection[FileIdentity]:
+        """All that some line deletes."""
+        return self._deletions.keys()
+
+    def unmatched(self, manifests: Sequence[ManifestFileMeta], read: ReadManifest) -> Iterator[ManifestEntry]:
+        """Yield the lines of the same manifests without the pairs; this uses the pairs up."""
+        cancelled: set[_Place] = set()
+        for number, manifest in enumerate(manifests):
+            for line, entry in enumerate(read(manifest)):
+                place = number, line
+                ahead = self._deletions.get(entry.identity)
+                if entry.kind is FileKind.ADD and ahead:
+                    cancelled.add(ahead.popleft())  # its DELETE, later in this stream: both go
+                    continue
+                if place in cancelled:
+                    cancelled.remove(place)
+                    continue
+                if ahead and ahead[0] == place:
+                    ahead.popleft()  # a DELETE of something added before this stream begins
                 yield entry
