@@ -82,7 +82,7 @@ def to_integers(column: pa.Array) -> np.ndarray[Any, Any]:
     """Numbers, booleans, dates and times as signed integers in their order; nulls hold anything."""
     kind = column.type
     if pt.is_boolean(kind):
-        return column.to_numpy(zero_copy_only=False).astype(np.int8)
+        return column.fill_null(fill_value=False).to_numpy(zero_copy_only=False).astype(np.int8)
     if pt.is_floating(kind):
         return to_java_order(column_values(column, np.dtype(f"f{kind.bit_width // 8}")))
     if pt.is_integer(kind) or pt.is_temporal(kind):

@@ -27,17 +27,24 @@ def make_engine(spec: MergeSpec, schema: pa.Schema) -> Engine:
     options = spec.engine
     match options.name:
         case MergeEngine.DEDUPLICATE.value:
-            return lambda window: window.gather(_newest(window, ignore_delete=options.ignore_delete))
+            return lambda window: _gather(window, _newest(window, ignore_delete=options.ignore_delete), spec)
         case MergeEngine.FIRST_ROW.value:
             if spec.sequence_columns:
                 raise RefusedError("first-row knows no sequence.field.")
-            return lambda window: window.gather(_oldest(window, ignore_delete=options.ignore_delete))
+            return lambda window: _gather(window, _oldest(window, ignore_delete=options.ignore_delete), spec)
         case MergeEngine.PARTIAL_UPDATE.value:
             return PartialUpdate(spec, schema).merge
         case MergeEngine.AGGREGATION.value:
             return Aggregation(spec, schema).merge
         case _:
             raise RefusedError(f"The merge engine {options.name} is not supported.")
+
+
+def _gather(window: Window, rows: I64, spec: MergeSpec) -> pa.RecordBatch:
+    """Fetch the rows; those that will be dropped are not even fetched."""
+    if spec.drop_deletes:
+        rows = rows[(window.kinds[rows] & 1) == 0]
+    return window.gather(rows)
 
 
 def _newest(window: Window, *, ignore_delete: bool) -> I64:

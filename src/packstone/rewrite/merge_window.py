@@ -41,9 +41,12 @@ class Ordering:
 class Window:
     """Rows of all runs; ``order`` lists them by key and age, ``starts`` where in it a key begins."""
 
-    def __init__(self, batches: Sequence[pa.RecordBatch], order: I64, starts: I64) -> None:
+    def __init__(
+        self, batches: Sequence[pa.RecordBatch], order: I64, starts: I64, *, joined: dict[str, pa.Array] | None = None
+    ) -> None:
         self.schema = batches[0].schema
         self._batches = batches
+        self._joined = joined or {}  # columns that somebody has put in one piece already
         self.order, self.starts = order, starts
         self.rows = len(order)
 
@@ -64,7 +67,8 @@ class Window:
 
     def column(self, name: str) -> pa.Array:
         """One column of all rows, in the order in which they came."""
-        return join_column(self._batches, name)
+        found = self._joined.get(name)
+        return join_column(self._batches, name) if found is None else found
 
     def gather(self, rows: I64) -> pa.RecordBatch:
         """Take rows, column by column: only one column of losers is copied at a time."""
@@ -79,12 +83,17 @@ def cut_windows(cursors: Sequence[RunCursor], ordering: Ordering) -> Iterator[Wi
     while True:
         for cursor in cursors:
             cursor.fill()
-        limits = [limit for cursor in cursors if (limit := cursor.limit) is not None]
-        bound = min(limits, default=None)
-        parts = [part for cursor in cursors if (part := cursor.take_until(bound))]
+        limits = [cursor.limit for cursor in cursors]
+        bound = min((limit for limit in limits if limit is not None), default=None)
+        taken = [cursor.take_until(bound) for cursor in cursors]
+        for cursor, limit in zip(cursors, limits, strict=True):
+            # The run that sets the bound ends with it: rows that stay are above their own last one.
+            if limit is not None and limit == bound and cursor.waiting_path is not None:
+                raise _unsorted(cursor.waiting_path)
+        parts = [part for part in taken if part]
         if not parts:
             return
-        check_above(parts, before, ordering.key_columns)
+        _check_between(parts, before, bound, key_columns=ordering.key_columns)
         if len(parts) == 1:
             yield from check_run(parts[0], ordering.key_columns)
         else:
@@ -92,13 +101,16 @@ def cut_windows(cursors: Sequence[RunCursor], ordering: Ordering) -> Iterator[Wi
         before = bound
 
 
-def check_above(parts: Sequence[Sequence[Piece]], before: RowKey | None, key_columns: Sequence[str]) -> None:
-    """Each run's rows must go on above the last window: else the run was not sorted."""
-    if before is None:
-        return
+def _check_between(
+    parts: Sequence[Sequence[Piece]], before: RowKey | None, bound: RowKey | None, *, key_columns: Sequence[str]
+) -> None:
+    """Each run must go on above the last window and end below the bound of this one: else it was not sorted."""
     for part in parts:
-        if not BatchKeys(part[0].batch.slice(0, 1), key_columns).get(0) > before:
+        first, last = part[0].batch, part[-1].batch
+        if before is not None and not BatchKeys(first.slice(0, 1), key_columns).get(0) > before:
             raise _unsorted(part[0].path)
+        if bound is not None and BatchKeys(last.slice(last.num_rows - 1), key_columns).get(0) > bound:
+            raise _unsorted(part[-1].path)
 
 
 def check_run(pieces: Iterable[Piece], key_columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
@@ -124,7 +136,8 @@ def make_window(parts: Sequence[Sequence[Piece]], ordering: Ordering) -> Window:
     batches = [piece.batch for piece in pieces]
     sizes = np.array([batch.num_rows for batch in batches])
     run_rows = np.cumsum([0, *(sum(p.batch.num_rows for p in part) for part in parts)])
-    words = _key_words(batches, ordering.key_columns, run_rows)
+    keys = {name: join_column(batches, name) for name in ordering.key_columns}
+    words = _key_words(list(keys.values()), run_rows)
     wrong = find_unsorted(words, int(run_rows[-1]), run_rows[:-1])
     if wrong is not None:
         raise _unsorted(pieces[int(np.searchsorted(np.cumsum(sizes), wrong, side="right"))].path)
@@ -133,7 +146,7 @@ def make_window(parts: Sequence[Sequence[Piece]], ordering: Ordering) -> Window:
     rows = found.rows
     if needs_sort and len(starts) < len(rows):
         rows = _sort_versions(batches, found, ordering)
-    return Window(batches, rows, starts)
+    return Window(batches, rows, starts, joined=keys)
 
 
 def join_column(batches: Sequence[pa.RecordBatch], name: str) -> pa.Array:
@@ -142,12 +155,12 @@ def join_column(batches: Sequence[pa.RecordBatch], name: str) -> pa.Array:
     return pa.concat_arrays([batch.column(at) for batch in batches])
 
 
-def _key_words(batches: Sequence[pa.RecordBatch], key_columns: Sequence[str], run_rows: I64) -> Words:
+def _key_words(columns: Sequence[pa.Array], run_rows: I64) -> Words:
     extremes = [int(row) for start, end in pairwise(run_rows) for row in (start, end - 1)]
     return Words(
         component
-        for at, name in enumerate(key_columns)
-        for component in find_components(join_column(batches, name), extremes=None if at else extremes)
+        for at, column in enumerate(columns)
+        for component in find_components(column, extremes=None if at else extremes)
     )
 
 

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from packstone.storage.fileio import FileIO
 
 _MAX_BLOCK_ROWS = 1 << 20
+_HEADER_BYTES = 64  # less is no rows: ORC writes its name at once and stripes when they are full
 _SLIVER = 20  # less than a twentieth of a block is not worth a row group of its own at the end of a file
 
 
@@ -158,6 +159,7 @@ class RollingWriter:
         if found is None:
             raise CorruptionError(f"{written.path} vanished after it was written.", file=written.path)
         self.files.append(dataclasses.replace(written, size_bytes=found.size_bytes))
+        self._row_bytes = found.size_bytes / max(1, written.rows)
         self._open = None
 
 
@@ -180,7 +182,7 @@ class _OpenFile:
             self._last_key = tuple(to_plain_value(rows.column(name)[-1]) for name in key_columns)
             self._note_system_columns(rows)
         self._rows += rows.num_rows
-        if (size := self.output.written_bytes) > self._bytes_on_disk:
+        if (size := self.output.written_bytes) > self._bytes_on_disk + _HEADER_BYTES:
             self._bytes_on_disk, self._rows_on_disk = size, self._rows
 
     @property

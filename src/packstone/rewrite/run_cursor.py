@@ -94,9 +94,9 @@ class RunCursor:
         return keys.get(piece.batch.num_rows - 1)
 
     @property
-    def is_done(self) -> bool:
-        """Whether nothing is left."""
-        return self._is_exhausted and not self._waiting
+    def waiting_path(self) -> str | None:
+        """The file that the first waiting row came from; None if no row waits."""
+        return self._waiting[0][0].path if self._waiting else None
 
     def take_until(self, bound: RowKey | None) -> list[Piece]:
         """Take the rows not above the bound; all that wait if there is none."""

@@ -98,5 +98,7 @@ def _skips(group: pq.RowGroupMetaData, skip: Callable[[Any, Any], bool], name: s
         column = group.column(at)
         if column.path_in_schema == name:
             found = column.statistics
-            return bool(found is not None and found.has_min_max and skip(found.min, found.max))
+            if found is None or not found.has_min_max or not found.has_null_count or found.null_count:
+                return False  # nulls come before every value and are in no statistics
+            return skip(found.min, found.max)
     return False
