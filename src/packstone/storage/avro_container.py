@@ -86,10 +86,10 @@ def read_records(
         raise CorruptionError(f"A record of {path} cannot be read: {error!r}.", path=path) from error
 
 
-def plain_schema(header: AvroHeader, *, path: str) -> dict[str, Any]:
-    """The schema of a file without its logical types."""
+def plain_schema(header: AvroHeader, *, path: str, logical: bool = False) -> dict[str, Any]:
+    """The schema of a file, without its logical types unless asked for."""
     try:
-        schema = _without_logical_types(json.loads(header.schema))
+        schema = json.loads(header.schema) if logical else without_logical_types(json.loads(header.schema))
     except ValueError as error:
         raise CorruptionError(f"The Avro schema of {path} is no JSON.", path=path) from error
     if not isinstance(schema, dict):
@@ -101,7 +101,7 @@ class AvroWriter:
     """Builds an Avro file in memory; ``size_bytes`` tells what is already compressed."""
 
     def __init__(self, schema: Mapping[str, Any], *, codec: str, level: int | None = None) -> None:
-        self._schema = fastavro.parse_schema(_without_logical_types(dict(schema)))
+        self._schema = fastavro.parse_schema(without_logical_types(dict(schema)))
         self._compress = _compressor(codec, level)
         text = json.dumps(schema).encode()
         self._sync = hashlib.md5(text, usedforsecurity=False).digest()  # any 16 bytes will do; these are repeatable
@@ -144,30 +144,37 @@ def write_records(
     return writer.finish()
 
 
-def _plain_file(data: bytes, header: AvroHeader, schema: Mapping[str, Any], *, path: str) -> Iterator[bytes]:
-    """The same file without compression and logical types, piece by piece."""
+def read_blocks(data: bytes, header: AvroHeader, *, path: str) -> Iterator[tuple[int, bytes]]:
+    """Yield each block of a file, decompressed, with the number of its records."""
     decompress = _decompressor(header.codec, path)
-    yield _MAGIC + _write_map({b"avro.schema": json.dumps(schema).encode(), b"avro.codec": b"null"}) + header.sync
     at = header.end
     while at < len(data):
         try:
-            count, at = _read_long(data, at)
-            size, at = _read_long(data, at)
+            count, at = read_long(data, at)
+            size, at = read_long(data, at)
             body = decompress(data[at : at + size])
         except (IndexError, ValueError, EOFError, OSError, zlib.error, lzma.LZMAError) as error:
             raise CorruptionError(f"A block of {path} cannot be read: {error}.", path=path) from error
         at += size + _SYNC_BYTES
-        if at > len(data) or data[at - _SYNC_BYTES : at] != header.sync:
+        if count < 0 or size < 0 or at > len(data) or data[at - _SYNC_BYTES : at] != header.sync:
             raise CorruptionError(f"{path} is cut off or damaged: a block does not end where it should.", path=path)
+        yield count, body
+
+
+def _plain_file(data: bytes, header: AvroHeader, schema: Mapping[str, Any], *, path: str) -> Iterator[bytes]:
+    """The same file without compression and logical types, piece by piece."""
+    yield _MAGIC + _write_map({b"avro.schema": json.dumps(schema).encode(), b"avro.codec": b"null"}) + header.sync
+    for count, body in read_blocks(data, header, path=path):
         yield _write_long(count) + _write_long(len(body)) + body + header.sync
 
 
-def _without_logical_types(schema: Any) -> Any:  # noqa: ANN401 - JSON
+def without_logical_types(schema: Any) -> Any:  # noqa: ANN401 - JSON
+    """The same schema, in which a timestamp is but a number."""
     if isinstance(schema, list):
-        return [_without_logical_types(branch) for branch in schema]
+        return [without_logical_types(branch) for branch in schema]
     if isinstance(schema, dict):
         return {
-            key: _without_logical_types(value) if key in {"type", "fields", "items", "values"} else value
+            key: without_logical_types(value) if key in {"type", "fields", "items", "values"} else value
             for key, value in schema.items()
             if key != "logicalType"
         }
@@ -234,8 +241,8 @@ def _unsnap(body: bytes) -> bytes:
     return plain
 
 
-def _read_long(data: bytes, at: int) -> tuple[int, int]:
-    """A zig-zag varint and where it ends."""
+def read_long(data: bytes, at: int) -> tuple[int, int]:
+    """Avro's number, a zig-zag varint, and where it ends."""
     number, shift = 0, 0
     while True:
         byte = data[at]
@@ -259,18 +266,19 @@ def _write_long(number: int) -> bytes:
 def _read_map(data: bytes, at: int) -> tuple[dict[bytes, bytes], int]:
     content: dict[bytes, bytes] = {}
     while True:
-        count, at = _read_long(data, at)
+        count, at = read_long(data, at)
         if count == 0:
             return content, at
         if count < 0:  # then the size of the block in bytes follows
-            _, at = _read_long(data, at)
+            _, at = read_long(data, at)
         for _ in range(abs(count)):
-            key, at = _read_bytes(data, at)
-            content[key], at = _read_bytes(data, at)
+            key, at = read_bytes(data, at)
+            content[key], at = read_bytes(data, at)
 
 
-def _read_bytes(data: bytes, at: int) -> tuple[bytes, int]:
-    size, at = _read_long(data, at)
+def read_bytes(data: bytes, at: int) -> tuple[bytes, int]:
+    """Avro's bytes or text, and where they end."""
+    size, at = read_long(data, at)
     if size < 0 or at + size > len(data):
         raise ValueError("cut off")
     return data[at : at + size], at + size

@@ -17,7 +17,8 @@ from packstone.tables.paimon.avro_schemas import INDEX_MANIFEST, MANIFEST, MANIF
 from packstone.tables.paimon.binary_row import decode_row, encode_row
 from packstone.tables.paimon.data_file_meta import EMPTY_ROW, SimpleStats
 from packstone.tables.paimon.data_type import parse_data_type
-from packstone.tables.paimon.manifest import UNREAD_STATS, read_manifest, read_manifest_buckets, write_manifests
+from packstone.tables.paimon.lean_manifest import read_buckets
+from packstone.tables.paimon.manifest import UNREAD_STATS, read_manifest, write_manifests
 from packstone.tables.paimon.manifest_entry import FileKind, ManifestEntry
 from packstone.tables.paimon.manifest_list import read_all_manifests, read_manifest_list, write_manifest_list
 from packstone.tables.paimon.snapshot_files import list_snapshot_ids, read_snapshot
@@ -267,7 +268,8 @@ def test_only_wanted_buckets_are_yielded():
     wanted = encode_row(("1", 0), PARTITION)
     found = read(io, metas, wanted=lambda partition, bucket: partition == wanted and bucket == 3)
     assert [one.file.file_name for one in found] == ["f3"]
-    assert list(read_manifest_buckets(io, "/m/m-0"))[3] == (wanted, 3)
+    ((path, keys),) = read_buckets(io, ["/m/m-0"])
+    assert (path, keys[3]) == ("/m/m-0", (wanted, 3))
 
 
 def test_a_missing_manifest_is_a_corruption():

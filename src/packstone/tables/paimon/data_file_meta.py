@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final
 
+from packstone.tables.paimon.unknown_fields import UnknownField
+
 EMPTY_ROW: Final = bytes(12)  # a row without fields: arity 0, then the header
 
 
@@ -54,6 +56,7 @@ class DataFileMeta:
     first_row_id: int | None = None
     write_cols: tuple[str, ...] | None = None
     write_cols_sequences: tuple[int, ...] | None = None
+    unknown: tuple[UnknownField, ...] = ()
 
     def __str__(self) -> str:
         return f"L{self.level} {self.file_name} {self.row_count} rows {self.file_size}B"

@@ -14,16 +14,20 @@ from typing import Final, TypeAlias
 
 from packstone.errors import CorruptionError
 from packstone.storage.fileio import FileIO
-from packstone.tables.paimon.manifest import BucketPredicate, read_manifest, read_manifest_buckets
-from packstone.tables.paimon.manifest_entry import BucketFiles, FileIdentity, FileKind, ManifestEntry
+from packstone.tables.paimon.data_file_meta import DataFileMeta
+from packstone.tables.paimon.lean_manifest import BucketPredicate, read_buckets, read_lean_entries
+from packstone.tables.paimon.manifest import read_manifest
+from packstone.tables.paimon.manifest_entry import BucketFiles, FileKind, ManifestEntry
 from packstone.tables.paimon.manifest_file_meta import ManifestFileMeta
 from packstone.tables.paimon.manifest_list import read_all_manifests
 from packstone.tables.paimon.snapshot import Snapshot
 
 ManifestPredicate: TypeAlias = Callable[[ManifestFileMeta], bool]
 BucketKey: TypeAlias = tuple[bytes, int]
+_FileKey: TypeAlias = tuple[object, ...]
 
-WAVE_ENTRIES: Final = 250_000  # about 300 MB with statistics, 150 MB without
+WAVE_ENTRIES: Final = 250_000  # with statistics; about 300 MB
+LEAN_WAVE_ENTRIES: Final = 1_000_000  # without
 
 
 def read_live_files(
@@ -34,7 +38,7 @@ def read_live_files(
     wanted: BucketPredicate | None = None,
     may_hold: ManifestPredicate | None = None,
     lean: bool = False,
-    wave_entries: int = WAVE_ENTRIES,
+    wave_entries: int | None = None,
 ) -> Iterator[BucketFiles]:
     """Yield each wanted bucket with its live files, in the order in which manifests name them first.
 
@@ -42,37 +46,43 @@ def read_live_files(
     says of them, if none of their entries can be wanted. ``lean`` leaves the statistics out (see manifest.py).
     A file that is deleted without having been added is a CorruptionError.
     """
+    limit = wave_entries or (LEAN_WAVE_ENTRIES if lean else WAVE_ENTRIES)
     metas = [meta for meta in read_all_manifests(io, table, snapshot) if may_hold is None or may_hold(meta)]
     paths = tuple(f"{table}/manifest/{meta.file_name}" for meta in metas)
-    if sum(meta.num_added_files + meta.num_deleted_files for meta in metas) <= wave_entries:
+    if sum(meta.num_added_files + meta.num_deleted_files for meta in metas) <= limit:
         yield from merge_entries(_entries(io, paths, wanted, lean=lean))
         return
-    for wave in _waves(_index(io, paths, wanted), wave_entries):
+    for wave in _waves(_index(io, paths, wanted), limit):
         yield from merge_entries(_entries(io, wave.paths, wave.holds, lean=lean))
 
 
 def merge_entries(entries: Iterable[ManifestEntry]) -> Iterator[BucketFiles]:
     """Cancel deletes against adds and group what is left by bucket."""
-    live: dict[FileIdentity, ManifestEntry] = {}
+    buckets: dict[BucketKey, dict[_FileKey, DataFileMeta]] = {}
+    totals: dict[BucketKey, int] = {}
     for entry in entries:
-        identity = entry.identity
-        if entry.kind is FileKind.ADD:
-            if identity in live:
-                raise CorruptionError(f"{entry.file.file_name} is added twice.", file=entry.file.file_name)
-            live[identity] = entry
-        elif live.pop(identity, None) is None:
-            raise CorruptionError(f"{entry.file.file_name} is deleted but was never added.", file=entry.file.file_name)
-    buckets: dict[BucketKey, list[ManifestEntry]] = {}
-    for entry in live.values():
-        buckets.setdefault((entry.partition, entry.bucket), []).append(entry)
-    live.clear()
-    for (partition, bucket), group in buckets.items():
-        yield BucketFiles(
-            partition=partition,
-            bucket=bucket,
-            total_buckets=group[-1].total_buckets,
-            files=tuple(entry.file for entry in group),
-        )
+        file = entry.file
+        at, key = (entry.partition, entry.bucket), _file_key(file)
+        live = buckets.setdefault(at, {})
+        if entry.kind is FileKind.DELETE:
+            if live.pop(key, None) is None:
+                raise CorruptionError(f"{file.file_name} is deleted but was never added.", file=file.file_name)
+            continue
+        if key in live:
+            raise CorruptionError(f"{file.file_name} is added twice.", file=file.file_name)
+        live[key] = file
+        totals[at] = entry.total_buckets
+    while buckets:
+        at = next(iter(buckets))
+        files = tuple(buckets.pop(at).values())
+        if files:
+            yield BucketFiles(partition=at[0], bucket=at[1], total_buckets=totals[at], files=files)
+
+
+def _file_key(file: DataFileMeta) -> _FileKey:
+    """What identifies a file within its bucket (see ManifestEntry.identity); two values for nearly all files."""
+    more = (file.extra_files, file.embedded_file_index, file.external_path)
+    return (file.level, file.file_name, more) if any(more) else (file.level, file.file_name)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,9 +106,9 @@ class _Index:
 
 def _index(io: FileIO, paths: Iterable[str], wanted: BucketPredicate | None) -> _Index:
     index = _Index(counts={}, manifests=[])
-    for path in paths:
+    for path, keys in read_buckets(io, paths):
         seen: set[int] = set()
-        for key in read_manifest_buckets(io, path):
+        for key in keys:
             slot = index.counts.get(key)
             if slot is None:
                 if wanted is not None and not wanted(*key):
@@ -132,5 +142,6 @@ def _wave(index: _Index, keys: list[BucketKey], numbers: range) -> _Wave:
 def _entries(
     io: FileIO, paths: Iterable[str], wanted: BucketPredicate | None, *, lean: bool
 ) -> Iterator[ManifestEntry]:
-    for path in paths:
-        yield from read_manifest(io, path, wanted=wanted, lean=lean)
+    if lean:
+        return read_lean_entries(io, paths, wanted=wanted)
+    return (entry for path in paths for entry in read_manifest(io, path, wanted=wanted))

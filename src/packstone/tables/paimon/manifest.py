@@ -6,26 +6,35 @@ planning a large table needs; a lean file carries ``UNREAD_STATS``, and writing 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, Final, TypeAlias, TypeVar
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final, TypeVar
 
 from packstone.errors import CorruptionError, InvalidInputError
-from packstone.storage.avro_container import AvroWriter, read_records
+from packstone.storage.avro_container import AvroWriter, plain_schema, read_header, read_records
 from packstone.storage.fileio import FileIO
-from packstone.tables.paimon.avro_schemas import FORMAT_VERSION, MANIFEST
+from packstone.tables.paimon.avro_schemas import DATA_FILE, FORMAT_VERSION, MANIFEST
 from packstone.tables.paimon.data_file_meta import DataFileMeta, FileSource, SimpleStats
 from packstone.tables.paimon.data_type import DataType
+from packstone.tables.paimon.lean_manifest import UNREAD_STATS, BucketPredicate, read_lean_entries
 from packstone.tables.paimon.manifest_entry import FileKind, ManifestEntry
 from packstone.tables.paimon.manifest_file_meta import ManifestFileMeta
 from packstone.tables.paimon.manifest_summary import ManifestSummary
+from packstone.tables.paimon.unknown_fields import extend_schema, find_unknown, put_unknown, take_unknown
+
+__all__ = [
+    "DEFAULT_TARGET_BYTES",
+    "UNREAD_STATS",
+    "as_list",
+    "read_manifest",
+    "read_stats",
+    "stats_record",
+    "write_manifests",
+]
 
 _T = TypeVar("_T")
-BucketPredicate: TypeAlias = Callable[[bytes, int], bool]
 
-UNREAD_STATS: Final = SimpleStats(min_values=b"", max_values=b"", null_counts=None)
 DEFAULT_TARGET_BYTES: Final = 8 * 1024 * 1024  # manifest.target-file-size
 _ROLL_CHECK_ENTRIES: Final = 1000  # as Java: the size is looked at once in so many entries
-_STATS: Final = frozenset({"_KEY_STATS", "_VALUE_STATS", "_VALUE_STATS_COLS"})
 _KINDS: Final = {kind.value: kind for kind in FileKind}
 _SOURCES: Final = {None: None} | {source.value: source for source in FileSource}
 
@@ -34,19 +43,16 @@ def read_manifest(
     io: FileIO, path: str, *, wanted: BucketPredicate | None = None, lean: bool = False
 ) -> Iterator[ManifestEntry]:
     """Yield the entries of a manifest in order, all or those of wanted buckets."""
-    records = _read(io, path, _without_stats if lean else None)
+    if lean:
+        yield from read_lean_entries(io, [path], wanted=wanted)
+        return
+    unknown, records = _read(io, path)
     try:
         for record in records:
             if wanted is None or wanted(record["_PARTITION"], record["_BUCKET"]):
-                yield _entry(record)
+                yield _entry(record, unknown)
     except (KeyError, TypeError, AttributeError) as error:
         raise CorruptionError(f"Manifest {path} misses a field: {error}.", path=path) from error
-
-
-def read_manifest_buckets(io: FileIO, path: str) -> Iterator[tuple[bytes, int]]:
-    """Yield partition and bucket of every entry, and skip the rest: a first pass over a large table."""
-    for record in _read(io, path, _only_buckets):
-        yield record["_PARTITION"], record["_BUCKET"]
 
 
 def write_manifests(
@@ -64,32 +70,55 @@ def write_manifests(
     A name is taken from ``names`` before its file is created.
     """
     written: list[ManifestFileMeta] = []
-    writer, summary = AvroWriter(MANIFEST, codec=codec), ManifestSummary(partition_types)
+    open_file: tuple[AvroWriter, ManifestSummary] | None = None
+    carried: tuple[str, ...] = ()
     for number, entry in enumerate(entries, start=1):
-        writer.write(_record(entry))
-        summary.add(entry)
-        if number % _ROLL_CHECK_ENTRIES == 0 and writer.size_bytes >= target_bytes:
-            written.append(_publish(io, f"{folder}/{next(names)}", writer, summary=summary))
-            writer, summary = AvroWriter(MANIFEST, codec=codec), ManifestSummary(partition_types)
-    if summary.entries:
-        written.append(_publish(io, f"{folder}/{next(names)}", writer, summary=summary))
+        its_own = tuple(field.name for field in entry.file.unknown)
+        if open_file is not None and its_own != carried:  # its fields need a schema of their own
+            written.append(_publish(io, f"{folder}/{next(names)}", open_file))
+            open_file = None
+        if open_file is None:
+            carried = its_own
+            open_file = AvroWriter(_schema_for(entry), codec=codec), ManifestSummary(partition_types)
+        open_file[0].write(_record(entry))
+        open_file[1].add(entry)
+        if number % _ROLL_CHECK_ENTRIES == 0 and open_file[0].size_bytes >= target_bytes:
+            written.append(_publish(io, f"{folder}/{next(names)}", open_file))
+            open_file = None
+    if open_file is not None:
+        written.append(_publish(io, f"{folder}/{next(names)}", open_file))
     return tuple(written)
 
 
-def _publish(io: FileIO, path: str, writer: AvroWriter, *, summary: ManifestSummary) -> ManifestFileMeta:
+def _schema_for(entry: ManifestEntry) -> Mapping[str, Any]:
+    if not entry.file.unknown:
+        return MANIFEST
+    file = extend_schema(DATA_FILE, [entry.file.unknown])
+    return {**MANIFEST, "fields": [*MANIFEST["fields"][:-1], {"name": "_FILE", "type": file}]}
+
+
+def _publish(io: FileIO, path: str, open_file: tuple[AvroWriter, ManifestSummary]) -> ManifestFileMeta:
+    writer, summary = open_file
     data = writer.finish()
     io.write_new(path, data)
     return summary.meta(file_name=path.rpartition("/")[2], file_size=len(data))
 
 
-def _read(
-    io: FileIO, path: str, wanted: Callable[[Mapping[str, Any]], Mapping[str, Any]] | None
-) -> Iterator[dict[str, Any]]:
+def _read(io: FileIO, path: str) -> tuple[tuple[tuple[str, str], ...], Iterator[dict[str, Any]]]:
+    """The fields of its files that we do not know, and its records."""
     try:
         data = io.read_bytes(path)
     except FileNotFoundError:
         raise CorruptionError(f"Manifest {path} is missing.", path=path) from None
-    for record in read_records(data, path=path, wanted=wanted):
+    schema = plain_schema(read_header(data, path=path), path=path, logical=True)
+    files = [field["type"] for field in schema.get("fields", ()) if field["name"] == "_FILE"]
+    if not files or not isinstance(files[0], dict):
+        raise CorruptionError(f"{path} is no manifest: its records have no _FILE.", path=path)
+    return find_unknown(files[0], DATA_FILE), _checked(read_records(data, path=path), path)
+
+
+def _checked(records: Iterator[dict[str, Any]], path: str) -> Iterator[dict[str, Any]]:
+    for record in records:
         if record.get("_VERSION", FORMAT_VERSION) != FORMAT_VERSION:
             raise InvalidInputError(
                 f"Manifest {path} has format {record['_VERSION']}, which cannot be read.", path=path
@@ -97,33 +126,17 @@ def _read(
         yield record
 
 
-def _without_stats(schema: Mapping[str, Any]) -> Mapping[str, Any]:
-    fields = [
-        {**field, "type": _dropping(field["type"], _STATS)} if field["name"] == "_FILE" else field
-        for field in schema["fields"]
-    ]
-    return {**schema, "fields": fields}
-
-
-def _only_buckets(schema: Mapping[str, Any]) -> Mapping[str, Any]:
-    return {**schema, "fields": [field for field in schema["fields"] if field["name"] in {"_PARTITION", "_BUCKET"}]}
-
-
-def _dropping(record: Mapping[str, Any], names: frozenset[str]) -> Mapping[str, Any]:
-    return {**record, "fields": [field for field in record["fields"] if field["name"] not in names]}
-
-
-def _entry(record: Mapping[str, Any]) -> ManifestEntry:
+def _entry(record: Mapping[str, Any], unknown: tuple[tuple[str, str], ...]) -> ManifestEntry:
     return ManifestEntry(
         kind=_KINDS[record["_KIND"]],
         partition=record["_PARTITION"],
         bucket=record["_BUCKET"],
         total_buckets=record["_TOTAL_BUCKETS"],
-        file=_file(record["_FILE"]),
+        file=_file(record["_FILE"], unknown),
     )
 
 
-def _file(record: Mapping[str, Any]) -> DataFileMeta:
+def _file(record: Mapping[str, Any], unknown: tuple[tuple[str, str], ...]) -> DataFileMeta:
     get = record.get
     extra, stats_cols, write_cols = get("_EXTRA_FILES"), get("_VALUE_STATS_COLS"), get("_WRITE_COLS")
     sequences = get("_WRITE_COLS_SEQUENCES")
@@ -149,6 +162,7 @@ def _file(record: Mapping[str, Any]) -> DataFileMeta:
         first_row_id=get("_FIRST_ROW_ID"),
         write_cols=None if write_cols is None else tuple(write_cols),
         write_cols_sequences=None if sequences is None else tuple(sequences),
+        unknown=take_unknown(record, unknown) if unknown else (),
     )
 
 
@@ -177,7 +191,7 @@ def _record(entry: ManifestEntry) -> dict[str, Any]:
 def _file_record(file: DataFileMeta) -> dict[str, Any]:
     if UNREAD_STATS in {file.key_stats, file.value_stats}:
         raise InvalidInputError(f"{file.file_name} was read without its statistics and cannot be written back.")
-    return {
+    record = {
         "_FILE_NAME": file.file_name,
         "_FILE_SIZE": file.file_size,
         "_ROW_COUNT": file.row_count,
@@ -200,6 +214,7 @@ def _file_record(file: DataFileMeta) -> dict[str, Any]:
         "_WRITE_COLS": as_list(file.write_cols),
         "_WRITE_COLS_SEQUENCES": as_list(file.write_cols_sequences),
     }
+    return put_unknown(record, file.unknown) if file.unknown else record
 
 
 def stats_record(stats: SimpleStats) -> dict[str, Any]:

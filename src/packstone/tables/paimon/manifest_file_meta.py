@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from packstone.tables.paimon.data_file_meta import SimpleStats
+from packstone.tables.paimon.unknown_fields import UnknownField
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,6 +26,7 @@ class ManifestFileMeta:
     max_row_id: int | None = None
     total_buckets: int | None = None
     extra_files: tuple[str, ...] | None = None
+    unknown: tuple[UnknownField, ...] = ()
 
     def __str__(self) -> str:
         return f"{self.file_name} +{self.num_added_files} -{self.num_deleted_files} {self.file_size}B"

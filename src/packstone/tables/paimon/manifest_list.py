@@ -6,12 +6,13 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from packstone.errors import CorruptionError, InvalidInputError
-from packstone.storage.avro_container import read_records, write_records
+from packstone.storage.avro_container import plain_schema, read_header, read_records, write_records
 from packstone.storage.fileio import FileIO
 from packstone.tables.paimon.avro_schemas import FORMAT_VERSION, MANIFEST_LIST
 from packstone.tables.paimon.manifest import as_list, read_stats, stats_record
 from packstone.tables.paimon.manifest_file_meta import ManifestFileMeta
 from packstone.tables.paimon.snapshot import Snapshot
+from packstone.tables.paimon.unknown_fields import extend_schema, find_unknown, put_unknown, take_unknown
 
 
 def read_manifest_list(io: FileIO, path: str) -> tuple[ManifestFileMeta, ...]:
@@ -21,8 +22,10 @@ def read_manifest_list(io: FileIO, path: str) -> tuple[ManifestFileMeta, ...]:
     except FileNotFoundError:
         raise CorruptionError(f"Manifest list {path} is missing.", path=path) from None
     try:
-        return tuple(_meta(record, path) for record in read_records(data, path=path))
-    except (KeyError, TypeError, AttributeError) as error:
+        schema = plain_schema(read_header(data, path=path), path=path, logical=True)
+        unknown = find_unknown(schema, MANIFEST_LIST)
+        return tuple(_meta(record, unknown, path) for record in read_records(data, path=path))
+    except (KeyError, TypeError, AttributeError, ValueError) as error:
         raise CorruptionError(f"Manifest list {path} misses a field: {error}.", path=path) from error
 
 
@@ -37,12 +40,14 @@ def write_manifest_list(
     io: FileIO, folder: str, metas: Iterable[ManifestFileMeta], *, name: str, codec: str = "zstd"
 ) -> tuple[str, int]:
     """Write a manifest list (an empty one is legal); return its name and size."""
-    data = write_records(MANIFEST_LIST, map(_record, metas), codec=codec)
+    lines = tuple(metas)
+    schema = extend_schema(MANIFEST_LIST, (meta.unknown for meta in lines))
+    data = write_records(schema, map(_record, lines), codec=codec)
     io.write_new(f"{folder}/{name}", data)
     return name, len(data)
 
 
-def _meta(record: Mapping[str, Any], path: str) -> ManifestFileMeta:
+def _meta(record: Mapping[str, Any], unknown: tuple[tuple[str, str], ...], path: str) -> ManifestFileMeta:
     if record.get("_VERSION", FORMAT_VERSION) != FORMAT_VERSION:
         raise InvalidInputError(
             f"Manifest list {path} has format {record['_VERSION']}, which cannot be read.", path=path
@@ -63,11 +68,12 @@ def _meta(record: Mapping[str, Any], path: str) -> ManifestFileMeta:
         max_row_id=record.get("_MAX_ROW_ID"),
         total_buckets=record.get("_TOTAL_BUCKETS"),
         extra_files=None if extra is None else tuple(extra),
+        unknown=take_unknown(record, unknown),
     )
 
 
 def _record(meta: ManifestFileMeta) -> dict[str, Any]:
-    return {
+    record = {
         "_VERSION": FORMAT_VERSION,
         "_FILE_NAME": meta.file_name,
         "_FILE_SIZE": meta.file_size,
@@ -84,3 +90,4 @@ def _record(meta: ManifestFileMeta) -> dict[str, Any]:
         "_TOTAL_BUCKETS": meta.total_buckets,
         "_EXTRA_FILES": as_list(meta.extra_files),
     }
+    return put_unknown(record, meta.unknown)
