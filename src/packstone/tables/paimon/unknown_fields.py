@@ -49,6 +49,7 @@ def extend_schema(known: Mapping[str, Any], carried: Iterable[Sequence[UnknownFi
     more: dict[str, Any] = {}
     for fields in carried:
         for field in fields:
+            _parsed(field.name, field.avro_type)  # or it is refused
             avro_type = json.loads(field.avro_type)
             branches = avro_type if isinstance(avro_type, list) else [avro_type]
             nullable = ["null", *(branch for branch in branches if branch != "null")]
