@@ -6,8 +6,10 @@ Tables are appended to by a writer that is not ours, and checked by code that is
 import json
 from dataclasses import replace
 
+import fastavro
 import pytest
-from paimon_lake import PaimonLake, options, tools
+from paimon_interop.table_files import TableFiles
+from paimon_lake import PaimonLake, options, tools, write_avro
 
 from packstone.errors import (
     CommitUnknownError,
@@ -303,8 +305,6 @@ def test_an_overwrite_in_between_is_read_whole(lake):
 def unreferenced(lake):
     """Manifests that no snapshot names."""
     names = {p.name for p in (lake.path / "manifest").iterdir()}
-    from paimon_interop.table_files import TableFiles
-
     files = TableFiles(lake.path)
     for snapshot in files.snapshots:
         for which in ("baseManifestList", "deltaManifestList"):
@@ -639,11 +639,28 @@ def test_many_commits_keep_few_manifests(tmp_path):
     for number in range(12):
         lake.append({number: number})
         commit(lake, lake.compaction(), merge=MergeLimits(min_count=5))
-    from paimon_interop.table_files import TableFiles
-
     assert len(TableFiles(lake.path).manifests(lake.latest()["baseManifestList"])) <= 6
     assert len(lake.live()) == 1
     assert lake.problems() == []
+
+
+def test_a_broken_partition_does_not_stop_the_others(tmp_path):
+    """A DELETE without its ADD in another partition: its evidence is kept (no full merge), this one is committed."""
+    lake = PaimonLake(tmp_path / "t", buckets=1, partitioned=True).create()
+    for partition in (1, 2):
+        lake.append({1: 1}, partition=partition)
+    edits = [edit for edit in lake.compaction() if edit.partition.endswith((1).to_bytes(8, "little"))]
+    lake.append({2: 2}, partition=2)
+    path = lake.path / "manifest" / TableFiles(lake.path).manifests(lake.latest()["deltaManifestList"])[0]["_FILE_NAME"]
+    with path.open("rb") as file:
+        reader = fastavro.reader(file)
+        schema, (line,) = reader.writer_schema, list(reader)
+    path.unlink()
+    write_avro(path, schema, [line | {"_KIND": 1}])
+    report = commit(lake, edits, merge=MergeLimits(full_threshold_bytes=1))
+    assert (report.snapshot_id, len(report.committed)) == (4, 1)
+    names = [meta["_FILE_NAME"] for meta in TableFiles(lake.path).manifests(lake.latest()["baseManifestList"])]
+    assert path.name in names
 
 
 def test_published_prints_itself():

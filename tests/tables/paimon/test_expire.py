@@ -1,12 +1,14 @@
 """Snapshot expiry: which snapshots go, which files go with them, and what keeps them."""
 
 import json
+import shutil
 
+import fastavro
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from paimon_interop.table_files import TableFiles
-from paimon_lake import PaimonLake, options, tools
+from paimon_lake import PaimonLake, options, tools, write_avro
 
 from packstone.errors import ConflictError, InvalidInputError
 from packstone.storage.local import LocalFileIO
@@ -342,7 +344,7 @@ def test_extra_files_go_with_their_data_file(lake):
     """A file index beside a data file is removed with it."""
     for name in list((lake.path / "manifest").iterdir()):
         if not name.name.startswith("manifest-list"):
-            _add_extra_file(name)
+            rewrite(name, lambda line: line["_FILE"].update(_EXTRA_FILES=[f"{line['_FILE']['_FILE_NAME']}.index"]))
     for entry in {e.file["_FILE_NAME"]: e for number in lake.ids() for e in lake.live(number)}.values():
         (lake.bucket_folder(entry.bucket) / f"{entry.file['_FILE_NAME']}.index").write_text("index")
     run(lake)
@@ -350,17 +352,52 @@ def test_extra_files_go_with_their_data_file(lake):
     assert left == {f"bucket-{e.bucket}/{e.file['_FILE_NAME']}.index" for e in lake.live()}
 
 
-def _add_extra_file(path):
-    import fastavro
-    from paimon_lake import write_avro
-
+def rewrite(path, change):
+    """Change every line of an Avro file."""
     with path.open("rb") as file:
         reader = fastavro.reader(file)
         schema, records = reader.writer_schema, list(reader)
     for record in records:
-        record["_FILE"]["_EXTRA_FILES"] = [f"{record['_FILE']['_FILE_NAME']}.index"]
+        change(record)
     path.unlink()
     write_avro(path, schema, records)
+
+
+def test_changelogs_go_with_their_snapshots(lake):
+    """A producer's changelog files belong to one snapshot: those of expired ones go, those of retained ones stay."""
+    files = TableFiles(lake.path)
+    made = {}
+    for number in (4, 5):
+        folder = lake.path / "manifest"
+        (entry,) = files.entries(lake.snapshot(number)["deltaManifestList"])
+        (meta,) = files.manifests(lake.snapshot(number)["deltaManifestList"])
+        made[number] = f"bucket-{entry.bucket}/changelog-{number}.parquet"
+        (lake.path / made[number]).write_text("changes")
+        shutil.copy(folder / meta["_FILE_NAME"], folder / f"changes-{number}")
+        shutil.copy(folder / lake.snapshot(number)["deltaManifestList"], folder / f"changelog-list-{number}")
+        rewrite(
+            folder / f"changes-{number}",
+            lambda line, n=number: line["_FILE"].update(_FILE_NAME=f"changelog-{n}.parquet"),
+        )
+        rewrite(folder / f"changelog-list-{number}", lambda line, n=number: line.update(_FILE_NAME=f"changes-{n}"))
+        told = lake.snapshot(number) | {"changelogManifestList": f"changelog-list-{number}"}
+        (lake.path / f"snapshot/snapshot-{number}").write_text(json.dumps(told))
+    run(lake, RetentionOptions(retained_min=2, time_retained_ms=0))
+    assert lake.ids() == [5, 6]
+    left = {name for name in lake.names() if "change" in name}
+    assert left == {made[5], "manifest/changes-5", "manifest/changelog-list-5"}
+
+
+def test_files_outside_the_table_are_left_and_told(lake):
+    """A data file with a path of its own stands where we remove nothing."""
+    for path in list((lake.path / "manifest").iterdir()):
+        if not path.name.startswith("manifest-list"):
+            rewrite(path, lambda line: line["_FILE"].update(_EXTERNAL_PATH=f"/elsewhere/{line['_FILE']['_FILE_NAME']}"))
+    plan = run(lake)
+    assert plan.data_files == ()
+    assert len(plan.left_alone) == 7
+    assert all(path.startswith("/elsewhere/") for path in plan.left_alone)
+    assert lake.ids() == [6]
 
 
 def test_a_young_table_is_left_alone(lake):
