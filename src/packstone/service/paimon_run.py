@@ -15,7 +15,14 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from packstone import __version__
-from packstone.errors import ConflictError, PackstoneError, UnavailableError, VerificationError, storage_sentence
+from packstone.errors import (
+    CommitUnknownError,
+    ConflictError,
+    PackstoneError,
+    UnavailableError,
+    VerificationError,
+    storage_sentence,
+)
 from packstone.model.outcome import UnitOutcome
 from packstone.model.sizes import format_bytes
 from packstone.model.skipped import SkipKind, SkipLog, Skipped
@@ -297,6 +304,9 @@ class PaimonRun:
                 if report.published is not None:
                     self.published.append(report.published)
                     self.session.note_published(report.published)
+        except CommitUnknownError:
+            self.session.keep_records = True
+            raise
         except ConflictError as conflict:
             for work in works:
                 self._skip(work.plan, conflict.message, SkipKind.CONFLICT)

@@ -54,6 +54,7 @@ class PaimonSession:
         self.folder = f"{self.state}/runs/{self.run}"
         self.commit_user = f"packstone-{self.run}"
         self.keep_evidence = False  # a merge was wrong, somebody will want to see it
+        self.keep_records = False  # a commit's outcome is unknown: what it created must stay known by name
         self._command = command
         self._labels = count(1)
         self._published = 0
@@ -87,7 +88,7 @@ class PaimonSession:
         if not self.keep_evidence:
             with contextlib.suppress(OSError):
                 self.io.remove_tree(self._staging)
-        if kind is None and not self.keep_evidence:
+        if kind is None and not self.keep_evidence and not self.keep_records:
             with contextlib.suppress(OSError):
                 self._forget_committed()
         for folder in (self.folder, f"{self.state}/runs", f"{self.state}/staging", self.state):
