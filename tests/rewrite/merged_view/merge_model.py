@@ -315,9 +315,9 @@ def merge_aggregates(records, engine, sequence_columns, keys, types) -> Record:
     from packstone.rewrite.merge_spec import ColumnAggregate
 
     rules = {name: ColumnAggregate(column=name, function="last_non_null_value") for name in records[0].values}
-    rules |= {rule.column: rule for rule in engine.aggregates}
     rules |= {name: ColumnAggregate(column=name, function="primary-key") for name in keys}
     rules |= {name: ColumnAggregate(column=name, function="last_value") for name in sequence_columns}
+    rules |= {rule.column: rule for rule in engine.aggregates}
     aggregators = {name: Aggregator(rule, types[name]) for name, rule in rules.items()}
     row: dict[str, Any] = dict.fromkeys(records[0].values)
     deleted = False

@@ -63,8 +63,8 @@ def aggregate(
     if engine.remove_record_on_delete:
         base = records.last_where(records.kind == RowKind.DELETE)
     removed = base == records.lasts
-    rules = {rule.column: rule for rule in engine.aggregates}
-    rules |= {name: ColumnAggregate(column=name, function="last_value") for name in sequence_columns}
+    rules = {name: ColumnAggregate(column=name, function="last_value") for name in sequence_columns}
+    rules |= {rule.column: rule for rule in engine.aggregates}
     columns = []
     for name, column in zip(names, records.columns, strict=True):
         rule = rules.get(name) or ColumnAggregate(column=name, function=DEFAULT_FUNCTION)
@@ -163,10 +163,7 @@ def _fold_at(field: Field, fold: np.ufunc) -> pa.Array:
     rest = live & (records.places != first[records.group])
     with np.errstate(all="ignore"):
         fold.at(totals, records.group[rest], values[rest])
-    try:
-        return pa.array(totals, type=field.column.type, mask=first < 0)
-    except (pa.ArrowInvalid, OverflowError) as error:
-        raise VerificationError(f"Column {field.rule.column}: {field.rule.function} overflows its type.") from error
+    return _to_column(field, totals, first < 0)
 
 
 def _may_overflow(field: Field, values: Codes, fold: np.ufunc) -> bool:
@@ -216,7 +213,14 @@ def _loop(
                 totals[group] = (start and start(value)) if total is None else take_out(total, value)
             else:
                 totals[group] = value if total is None else take_in(total, value)
-    return pa.array(totals, type=field.column.type)
+    return _to_column(field, totals, None)
+
+
+def _to_column(field: Field, totals: Any, is_null: Mask | None) -> pa.Array:  # noqa: ANN401 - a list or an array
+    try:
+        return pa.array(totals, type=field.column.type, mask=is_null)
+    except (pa.ArrowInvalid, OverflowError) as error:
+        raise VerificationError(f"Column {field.rule.column}: {field.rule.function} overflows its type.") from error
 
 
 def _listagg(field: Field) -> pa.Array:
@@ -238,8 +242,9 @@ def _join_distinct(texts: list[str], delimiter: str) -> str:
     if not texts:
         return ""
     joined = [texts[0]]
-    seen = set(texts[0].split(delimiter))
-    for token in (token for text in texts[1:] for token in text.split(delimiter)):
+    separator = delimiter or " "  # as Java has it
+    seen = set(texts[0].split(separator))
+    for token in (token for text in texts[1:] for token in text.split(separator)):
         if token.strip(_BLANKS) and token not in seen:
             seen.add(token)
             joined.append(token)

@@ -93,8 +93,11 @@ class _ColumnRange:
         may_be_int96 = types.is_timestamp(self._kind) and self._kind.unit == "ns"
         if may_be_int96 and facts.minimum is None and facts.maximum is None:
             return
-        _expect(file, f"smallest value of {facts.name}", recorded=facts.minimum, found=_signed_zero(self._low, -0.0))
-        _expect(file, f"largest value of {facts.name}", recorded=facts.maximum, found=_signed_zero(self._high, 0.0))
+        low, high = _signed_zero(self._low, -0.0), _signed_zero(self._high, 0.0)
+        if types.is_string(self._kind) and self._low is not None:
+            low, high = _to_text(self._low), _to_text(self._high)
+        _expect(file, f"smallest value of {facts.name}", recorded=facts.minimum, found=low)
+        _expect(file, f"largest value of {facts.name}", recorded=facts.maximum, found=high)
 
 
 def _range_of(array: pa.Array) -> tuple[PlainValue, PlainValue]:
@@ -106,7 +109,7 @@ def _range_of(array: pa.Array) -> tuple[PlainValue, PlainValue]:
         values = read_fixed(array)[read_validity(array)]
         values = values[~np.isnan(values)]
         return (float(values.min()), float(values.max())) if len(values) else (None, None)
-    ends = pc.min_max(array)
+    ends = pc.min_max(array.cast(pa.binary()) if types.is_string(kind) else array)
     return to_plain(ends["min"]), to_plain(ends["max"])
 
 
@@ -114,8 +117,15 @@ def to_plain(scalar: pa.Scalar) -> PlainValue:
     """Turn a value into what records hold: times are integers in their unit."""
     if scalar.is_valid and types.is_temporal(scalar.type):
         return int(scalar.value)
+    if scalar.is_valid and types.is_string(scalar.type):
+        return _to_text(scalar.as_buffer().to_pybytes())
     value: PlainValue = scalar.as_py()
     return value
+
+
+def _to_text(data: bytes) -> str:
+    """Decode; whoever wrote the file may have put anything into a string."""
+    return data.decode("utf-8", "surrogateescape")
 
 
 def _signed_zero(value: PlainValue, zero: float) -> PlainValue:
