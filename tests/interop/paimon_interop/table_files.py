@@ -49,6 +49,7 @@ class TableFiles:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self._entries: dict[str, list[Entry]] = {}
 
     @cached_property
     def schemas(self) -> dict[int, dict[str, Any]]:
@@ -87,10 +88,14 @@ class TableFiles:
         for manifest in self.manifests(list_name):
             yield from self.entries_of(manifest["_FILE_NAME"])
 
-    def entries_of(self, manifest: str) -> Iterator[Entry]:
-        """The lines of one manifest."""
-        for line in read_avro(self.path / "manifest" / manifest):
-            yield Entry(line["_KIND"], line["_PARTITION"], line["_BUCKET"], line["_TOTAL_BUCKETS"], line["_FILE"])
+    def entries_of(self, manifest: str) -> list[Entry]:
+        """The lines of one manifest; read once, because the base lists of a long history name it over and over."""
+        if manifest not in self._entries:
+            self._entries[manifest] = [
+                Entry(line["_KIND"], line["_PARTITION"], line["_BUCKET"], line["_TOTAL_BUCKETS"], line["_FILE"])
+                for line in read_avro(self.path / "manifest" / manifest)
+            ]
+        return self._entries[manifest]
 
     def partition(self, entry: Entry) -> list[Any]:
         """The values of an entry's partition."""

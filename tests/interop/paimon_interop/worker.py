@@ -153,7 +153,7 @@ def break_table(request: Request) -> None:
 
 
 def append_loop(request: Request) -> dict[str, int]:
-    """Append single-row commits of the keys ``first``, ``first + step``, ... until ``seconds`` are over.
+    """Append single-row commits of the keys ``first``, ``first + step``, ... for so many ``seconds``, with a ``pause``.
 
     Says how many commits pypaimon reported as done and how many it gave up; a key is counted up in both cases.
     """
@@ -170,6 +170,7 @@ def append_loop(request: Request) -> dict[str, int]:
             failed += 1
             traceback.print_exc()
         key += request["step"]
+        time.sleep(request["pause"])
     return {"done": done, "failed": failed}
 
 
