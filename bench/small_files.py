@@ -16,12 +16,12 @@ import os
 import shutil
 import sys
 import tempfile
-import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Self
+
+from cpu_meter import CpuMeter
 
 os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
 os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
@@ -57,55 +57,6 @@ def make_files(folder: Path, files: int, rows: int) -> None:
                 substr(md5((range + {number * rows})::varchar), 1, 16) as token
               from range({rows})) to '{folder}/part-{number:05d}.parquet' (format parquet, compression snappy)"""
         )
-
-
-class CpuMeter:
-    """CPU seconds of this process and of all its descendants, also of those that end while it watches.
-
-    A Python worker that Spark ends takes its times with it, so all living descendants are looked at five times a
-    second and the last word of each process counts.
-    """
-
-    def __init__(self) -> None:
-        self._seen: dict[tuple[int, int], int] = {}
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._watch, daemon=True)
-
-    def __enter__(self) -> Self:
-        self._look()
-        self._began = dict(self._seen)
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stop.set()
-        self._thread.join()
-        self._look()
-        ticks = sum(used - self._began.get(key, 0) for key, used in self._seen.items())
-        self.seconds = ticks / os.sysconf("SC_CLK_TCK")
-
-    def _watch(self) -> None:
-        while not self._stop.wait(0.2):
-            self._look()
-
-    def _look(self) -> None:
-        parents: dict[int, int] = {}
-        used: dict[int, tuple[int, int]] = {}
-        for entry in Path("/proc").iterdir():
-            if entry.name.isdigit():
-                try:
-                    fields = (entry / "stat").read_text().rpartition(")")[2].split()
-                except OSError:
-                    continue
-                parents[int(entry.name)] = int(fields[1])
-                used[int(entry.name)] = int(fields[11]) + int(fields[12]), int(fields[19])
-        mine, found = {os.getpid()}, {os.getpid()}
-        while found:
-            found = {pid for pid, parent in parents.items() if parent in mine} - mine
-            mine |= found
-        for pid in mine & used.keys():
-            ticks, started = used[pid]
-            self._seen[pid, started] = ticks
 
 
 class Contenders:

@@ -234,8 +234,7 @@ def _pack(components: Iterable[Component]) -> Iterator[U64]:
         while bits:
             used = min(bits, free)
             part = values >> np.uint64(bits - used) if used < bits else values
-            shifted = part << np.uint64(free - used) if free > used else part
-            word = shifted if word is None else word | shifted
+            word = part if word is None else (word << np.uint64(used)) | part
             bits -= used
             free -= used
             if bits:

@@ -50,7 +50,7 @@ def _gather(window: Window, rows: I64, spec: MergeSpec) -> pa.RecordBatch:
 def _newest(window: Window, *, ignore_delete: bool) -> I64:
     """The last record of each key; with ignore_delete the last that adds, and no row where none does."""
     if not ignore_delete:
-        return window.order[window.ends]
+        return window.newest()
     eligible = _adds_or_single(window)
     at = np.where(eligible, np.arange(window.rows), -1)
     last = np.maximum.reduceat(at, window.starts)

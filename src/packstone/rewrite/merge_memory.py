@@ -29,7 +29,7 @@ _DICTIONARY_BYTES = 1 << 20
 _OTHER_COLUMN_BYTES = 1 << 18  # a stream of ORC, a block of Avro
 # Shares of what the open files leave. A cursor holds up to three batches (two that wait, one in its reader), and the
 # window that is being merged about as much again; the block is held once decoded and partly encoded.
-_CURSOR_SHARE = 0.3
+_CURSOR_SHARE = 0.4
 _BATCHES_PER_CURSOR = 3
 _BLOCK_SHARE = 0.2
 _OPEN_FILES_SHARE = 0.6

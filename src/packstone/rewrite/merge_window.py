@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 from typing import Any
 
@@ -28,6 +29,8 @@ from packstone.rewrite.run_cursor import BatchKeys, Piece, RowKey, RunCursor
 
 Kinds = np.ndarray[Any, np.dtype[np.int8]]
 
+_MAX_PLACES_PER_ROW = 4
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ordering:
@@ -42,13 +45,49 @@ class Window:
     """Rows of all runs; ``order`` lists them by key and age, ``starts`` where in it a key begins."""
 
     def __init__(
-        self, batches: Sequence[pa.RecordBatch], order: I64, starts: I64, *, joined: dict[str, pa.Array] | None = None
+        self, batches: Sequence[pa.RecordBatch], run_rows: I64, *, ordering: Ordering, is_by_age: bool
     ) -> None:
         self.schema = batches[0].schema
-        self._batches = batches
-        self._joined = joined or {}  # columns that somebody has put in one piece already
-        self.order, self.starts = order, starts
-        self.rows = len(order)
+        self.rows = int(run_rows[-1])
+        self._batches, self._run_rows = batches, run_rows  # where each run begins, and the end
+        self._ordering, self._is_by_age = ordering, is_by_age  # whether each run is newer than those before it
+        self._joined = {name: join_column(batches, name) for name in ordering.key_columns}
+        self._words = _key_words(list(self._joined.values()), run_rows)
+
+    def find_unsorted(self) -> int | None:
+        """Find a row of a run that is not above the one before it."""
+        return find_unsorted(self._words, self.rows, self._run_rows[:-1])
+
+    @cached_property
+    def order(self) -> I64:
+        """Rows by key and age."""
+        found = self._sorted
+        if self._is_by_age or len(self.starts) == self.rows:
+            return found.rows
+        return _sort_versions(self._batches, found, self._ordering)
+
+    @cached_property
+    def starts(self) -> I64:
+        """Where in the order a key begins."""
+        return np.flatnonzero(np.concatenate(([True], ~self._sorted.same)))
+
+    @cached_property
+    def _sorted(self) -> Order:
+        return sort_rows(self._words, self.rows)
+
+    def newest(self) -> I64:
+        """The last record of each key, in the order of keys."""
+        places = self._words.get(0)
+        if not self._is_by_age or places is None or self._words.get(1) is not None:
+            return self.order[self.ends]
+        span = int(places.max()) + 1
+        if span > self.rows * _MAX_PLACES_PER_ROW:
+            return self.order[self.ends]
+        # Dense keys need no sort: each row is put down at the place of its key, newer ones over older ones.
+        rows = np.full(span, -1, dtype=np.int64)
+        for start, end in pairwise(self._run_rows):
+            rows[places[start:end].view(np.int64)] = np.arange(start, end)
+        return rows[rows >= 0]
 
     @property
     def counts(self) -> I64:
@@ -67,13 +106,20 @@ class Window:
 
     def column(self, name: str) -> pa.Array:
         """One column of all rows, in the order in which they came."""
-        found = self._joined.get(name)
-        return join_column(self._batches, name) if found is None else found
+        joined = self._joined.get(name)
+        return join_column(self._batches, name) if joined is None else joined
 
     def gather(self, rows: I64) -> pa.RecordBatch:
         """Take rows, column by column: only one column of losers is copied at a time."""
         at = to_column(rows)
-        columns = [self.column(name).take(at) for name in self.schema.names]
+        taken: dict[tuple[object, ...], pa.Array] = {}
+        columns = []
+        for number, name in enumerate(self.schema.names):
+            # Twin columns, as the key and its mirror among the values, are fetched once.
+            place = tuple(_address(batch.column(number)) for batch in self._batches)
+            if place not in taken:
+                taken[place] = self.column(name).take(at)
+            columns.append(taken[place])
         return pa.RecordBatch.from_arrays(columns, schema=self.schema)
 
 
@@ -129,30 +175,35 @@ def check_run(pieces: Iterable[Piece], key_columns: Sequence[str]) -> Iterator[p
 
 def make_window(parts: Sequence[Sequence[Piece]], ordering: Ordering) -> Window:
     """Put the rows of several runs in order."""
-    needs_sort = True
+    is_by_age = False
     if not ordering.sequence_columns:
-        parts, needs_sort = _by_age(parts)
+        parts, is_by_age = _by_age(parts)
     pieces = [piece for part in parts for piece in part]
-    batches = [piece.batch for piece in pieces]
-    sizes = np.array([batch.num_rows for batch in batches])
-    run_rows = np.cumsum([0, *(sum(p.batch.num_rows for p in part) for part in parts)])
-    keys = {name: join_column(batches, name) for name in ordering.key_columns}
-    words = _key_words(list(keys.values()), run_rows)
-    wrong = find_unsorted(words, int(run_rows[-1]), run_rows[:-1])
+    run_rows = np.cumsum([0, *(sum(piece.batch.num_rows for piece in part) for part in parts)])
+    window = Window([piece.batch for piece in pieces], run_rows, ordering=ordering, is_by_age=is_by_age)
+    wrong = window.find_unsorted()
     if wrong is not None:
-        raise _unsorted(pieces[int(np.searchsorted(np.cumsum(sizes), wrong, side="right"))].path)
-    found = sort_rows(words, int(run_rows[-1]))
-    starts = np.flatnonzero(np.concatenate(([True], ~found.same)))
-    rows = found.rows
-    if needs_sort and len(starts) < len(rows):
-        rows = _sort_versions(batches, found, ordering)
-    return Window(batches, rows, starts, joined=keys)
+        ends = np.cumsum([piece.batch.num_rows for piece in pieces])
+        raise _unsorted(pieces[int(np.searchsorted(ends, wrong, side="right"))].path)
+    return window
 
 
 def join_column(batches: Sequence[pa.RecordBatch], name: str) -> pa.Array:
     """One column of several batches in one piece."""
     at = batches[0].schema.get_field_index(name)
     return pa.concat_arrays([batch.column(at) for batch in batches])
+
+
+def _address(column: pa.Array) -> tuple[object, ...]:
+    """Where in memory a column is: columns at one place are one."""
+    if column.type.num_fields:
+        return (id(column),)
+    return (
+        column.type,
+        column.offset,
+        len(column),
+        *(None if buffer is None else buffer.address for buffer in column.buffers()),
+    )
 
 
 def _key_words(columns: Sequence[pa.Array], run_rows: I64) -> Words:
@@ -165,7 +216,7 @@ def _key_words(columns: Sequence[pa.Array], run_rows: I64) -> Words:
 
 
 def _by_age(parts: Sequence[Sequence[Piece]]) -> tuple[Sequence[Sequence[Piece]], bool]:
-    """Lay runs with separate ranges of sequence numbers oldest first; say whether rows must still be sorted.
+    """Lay runs with separate ranges of sequence numbers oldest first; say whether they have such.
 
     Runs that overlap stay where they are: of records that tie in everything the one of the later run is the newer.
     """
@@ -175,7 +226,7 @@ def _by_age(parts: Sequence[Sequence[Piece]]) -> tuple[Sequence[Sequence[Piece]]
         ranges.append((min(int(s.min()) for s in sequences), max(int(s.max()) for s in sequences)))
     by_age = sorted(range(len(parts)), key=ranges.__getitem__)
     overlap = any(ranges[a][1] >= ranges[b][0] for a, b in pairwise(by_age))
-    return (parts, True) if overlap else ([parts[at] for at in by_age], False)
+    return (parts, False) if overlap else ([parts[at] for at in by_age], True)
 
 
 def _sort_versions(batches: Sequence[pa.RecordBatch], found: Order, ordering: Ordering) -> I64:

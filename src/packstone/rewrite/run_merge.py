@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from packstone.rewrite.data_files.parquet_rows import RowWidths
 from packstone.rewrite.data_files.rows import KeyBounds, RowFilter, read_rows
 from packstone.rewrite.key_words import column_values
 from packstone.rewrite.merge_engines import Engine, make_engine
@@ -39,6 +40,7 @@ class _Reading:
     def __init__(self) -> None:
         self.rows = 0
         self.seconds = 0.0
+        self.widths = RowWidths()
 
     def timed(self, batches: Iterator[pa.RecordBatch], path: str) -> Iterator[Piece]:
         while True:
@@ -92,7 +94,8 @@ def run_append(io: FileIO, spec: AppendSpec, *, name_file: Callable[[int], str])
     shares = share_memory(io, (spec.inputs,), spec.memory_bytes)
     try:
         for file in spec.inputs:
-            for piece in reading.timed(read_rows(io, file, schema, batch_bytes=shares.batch_bytes), file.path):
+            rows = read_rows(io, file, schema, batch_bytes=shares.batch_bytes, widths=reading.widths)
+            for piece in reading.timed(rows, file.path):
                 writer.write(piece.batch)
         files = writer.close()
     except BaseException:
@@ -130,7 +133,7 @@ def _merge_section(
 
     def read_run(run: Sequence[InputFile]) -> Iterator[Piece]:
         for file in run:
-            rows = read_rows(io, file, schema, batch_bytes=shares.batch_bytes, keep=keep)
+            rows = read_rows(io, file, schema, batch_bytes=shares.batch_bytes, keep=keep, widths=reading.widths)
             yield from reading.timed(rows, file.path)
 
     if len(section) == 1:

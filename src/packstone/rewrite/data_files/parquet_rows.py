@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.types as pt
 
 from packstone.errors import UnfaithfulError
+from packstone.rewrite.data_files.parquet_twins import add_twins, find_twins
 from packstone.rewrite.int96 import int96_columns
 from packstone.rewrite.parquet_batches import decoded_row_bytes, read_batches
 from packstone.rewrite.parquet_footer import open_parquet
@@ -29,12 +30,12 @@ _NS_LIMIT_US = (2**63 - 1) // 1000
 class ParquetRows:
     """An open Parquet file; batches come with the position of their first row."""
 
-    def __init__(self, io: FileIO, path: str, columns: list[str]) -> None:
-        self._io, self._path = io, path
+    def __init__(self, io: FileIO, path: str, columns: list[str], *, widths: RowWidths) -> None:
+        self._io, self._path, self._widths = io, path, widths
+        self._source = io.open_input(path)
         self._file = open_parquet(io, path, buffer_size=_BUFFER_BYTES)
-        names = self._file.schema_arrow.names
-        self._columns = None if set(columns) >= set(names) else [name for name in names if name in set(columns)]
-        self.schema = _picked(self._file.schema_arrow, self._columns)
+        wanted = set(columns)
+        self.schema = pa.schema([field for field in self._file.schema_arrow if field.name in wanted])
         self._int96 = [name for name in int96_columns(self._file) if self.schema.get_field_index(name) >= 0]
 
     def batches(
@@ -42,35 +43,32 @@ class ParquetRows:
     ) -> Iterator[tuple[int, pa.RecordBatch]]:
         """Yield batches of about so many bytes; row groups whose smallest and largest value are to be skipped are."""
         metadata = self._file.metadata
-        row_bytes = self._row_bytes()
+        row_bytes = self._widths.of(self._file, self._path, self.schema)
         at = 0
         for group in range(metadata.num_row_groups):
             group_rows = metadata.row_group(group).num_rows
             if skip is None or not _skips(metadata.row_group(group), skip, skip_on):
                 rows = min(_MAX_BATCH_ROWS, max(1, batch_bytes // row_bytes))
                 for start, batch in self._group_batches(group, rows):
-                    row_bytes = max(row_bytes, batch.nbytes // max(1, batch.num_rows))
+                    row_bytes = self._widths.note(batch)
                     yield at + start, batch
             at += group_rows
 
     def close(self) -> None:
         """Close the file."""
         self._file.close(force=True)
-
-    def _row_bytes(self) -> int:
-        whole = decoded_row_bytes(self._file, self._path, known=0)
-        if self._columns is None:
-            return whole
-        share = len(self._columns) / max(1, len(self._file.schema_arrow.names))
-        return max(1, int(whole * share))
+        self._source.close()
 
     def _group_batches(self, group: int, rows: int) -> Iterator[tuple[int, pa.RecordBatch]]:
         start = 0
         checks = self._microseconds(group, rows) if self._int96 else None
-        for batch in read_batches(self._file, self._path, batch_rows=rows, columns=self._columns, row_groups=(group,)):
+        names = self.schema.names
+        twins = find_twins(self._source, self._file, group, schema=self.schema)
+        decoded = [name for name in names if name not in twins]
+        for batch in read_batches(self._file, self._path, batch_rows=rows, columns=decoded, row_groups=(group,)):
             if checks is not None:
                 _check_no_wrap(next(checks), self._path)
-            yield start, batch
+            yield start, add_twins(batch, twins, names)
             start += batch.num_rows
 
     def _microseconds(self, group: int, rows: int) -> Iterator[pa.RecordBatch]:
@@ -79,8 +77,23 @@ class ParquetRows:
             yield from read_batches(file, self._path, batch_rows=rows, columns=self._int96, row_groups=(group,))
 
 
-def _picked(schema: pa.Schema, columns: list[str] | None) -> pa.Schema:
-    return schema if columns is None else pa.schema([schema.field(name) for name in columns])
+class RowWidths:
+    """How wide decoded rows are: the first file is asked, the others are like it until they show otherwise."""
+
+    def __init__(self) -> None:
+        self._row_bytes = 0
+
+    def of(self, file: pq.ParquetFile, path: str, schema: pa.Schema) -> int:
+        """Estimate the width of a row of these columns."""
+        if not self._row_bytes:
+            whole = decoded_row_bytes(file, path, known=0)
+            self._row_bytes = max(1, whole * len(schema) // max(1, len(file.schema_arrow)))
+        return self._row_bytes
+
+    def note(self, batch: pa.RecordBatch) -> int:
+        """Look at real rows; return what is known now."""
+        self._row_bytes = max(self._row_bytes, batch.nbytes // max(1, batch.num_rows))
+        return self._row_bytes
 
 
 def _check_no_wrap(micros: pa.RecordBatch, path: str) -> None:

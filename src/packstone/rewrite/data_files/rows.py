@@ -14,7 +14,7 @@ from packstone.errors import CorruptionError, InvalidInputError
 from packstone.rewrite.data_files.avro_rows import AvroRows
 from packstone.rewrite.data_files.evolve import Evolution, source_columns
 from packstone.rewrite.data_files.orc_rows import OrcRows
-from packstone.rewrite.data_files.parquet_rows import ParquetRows
+from packstone.rewrite.data_files.parquet_rows import ParquetRows, RowWidths
 from packstone.rewrite.deleted_positions import Positions, unpack_positions
 from packstone.rewrite.java_order import to_java_order
 from packstone.rewrite.merge_spec import Expiry, FileFormat, InputFile, KeyRange, unpack_value
@@ -72,13 +72,15 @@ def read_rows(
     *,
     batch_bytes: int = BATCH_BYTES,
     keep: RowFilter | None = None,
+    widths: RowWidths | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """Yield the file's rows, without deleted ones, in batches of about so many bytes; never an empty batch.
 
-    The schema may be any part of the spec's: only what it names is decoded.
+    The schema may be any part of the spec's: only what it names is decoded. ``widths`` is shared between files of one
+    table, so that only the first is asked how wide its rows are.
     """
     keep = keep or RowFilter()
-    rows = open_rows(io, file, source_columns(file, schema.names))
+    rows = open_rows(io, file, source_columns(file, schema.names), widths=widths)
     try:
         yield from _read(rows, file, schema, batch_bytes=batch_bytes, keep=keep)
     finally:
@@ -131,11 +133,11 @@ def _integers(column: pa.Array) -> np.ndarray[Any, np.dtype[np.int64]]:
     return whole.fill_null(0).to_numpy(zero_copy_only=False)
 
 
-def open_rows(io: FileIO, file: InputFile, columns: list[str]) -> _Rows:
+def open_rows(io: FileIO, file: InputFile, columns: list[str], *, widths: RowWidths | None = None) -> _Rows:
     """Open a file for those of the columns that it has."""
     match file.file_format:
         case FileFormat.PARQUET:
-            return ParquetRows(io, file.path, columns)
+            return ParquetRows(io, file.path, columns, widths=widths or RowWidths())
         case FileFormat.ORC:
             return OrcRows(io, file.path, columns)
         case FileFormat.AVRO:
