@@ -2,8 +2,8 @@
 
 Run as: .venv/bin/python scripts/make_pictures.py     (writes docs/img/*.svg; takes some ten seconds)
 
-The commands run on the lake of `packstone demo`, in a folder that is removed again, without Spark. Nothing is
-typed in by hand: if a picture looks wrong, the program does.
+The commands run on the lake of `packstone demo`, in a folder that is removed again, and on `examples/paimon`, without
+Spark. Nothing is typed in by hand: if a picture looks wrong, the program does.
 """
 
 import html
@@ -48,9 +48,11 @@ def main() -> int:
         health = run(lake / "lake", "health", "orders")
         compact = run(lake / "lake", "compact", "orders", "--header", "1")
         tour = run(lake, "demo", "--folder", str(lake / "tour"))
+        paimon = run(ROOT / "examples/paimon", "plan", "orders", "--partitions", "dt=2024-05-01")
     draw("health", f"{prompt('health orders')}\n{health}")
     draw("compact", f"{prompt('compact orders --header 1')}\n{compact}")
     draw("before-after", find_step(tour, "Before and after"))
+    draw("paimon-plan", f"{prompt('plan orders --partitions dt=2024-05-01')}\n{paimon}")
     return 0
 
 

@@ -1,8 +1,8 @@
 """The console blocks of the documentation are run, and what they show is what is really printed.
 
 A block fenced as ``console`` holds commands (lines that begin with ``$ ``) and their output. A page's blocks run in
-order in one empty folder. Sizes, times, widths and run ids differ from machine to machine and are not compared; a
-line ``[...]`` stands for any lines. ``pytest --rewrite tests/docs`` writes what differs anew.
+order in one folder, empty but for ``examples/``. Sizes, times, widths and run ids differ from machine to machine and
+are not compared; a line ``[...]`` stands for any lines. ``pytest --rewrite tests/docs`` writes what differs anew.
 """
 
 import os
@@ -72,6 +72,7 @@ class Terminal:
         self._packstone, self._monkeypatch = packstone, monkeypatch
         self._last_code = 0
         self._real_run: dict[str, str] = {}
+        (folder / "examples").symlink_to(ROOT / "examples")  # as in a checkout, where a reader would try the commands
         monkeypatch.chdir(folder)
         monkeypatch.setenv("PACKSTONE_HISTORY", f"sqlite:///{folder}/history.db")
 

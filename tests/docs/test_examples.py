@@ -1,6 +1,7 @@
 """The scripts in examples/ run as they stand."""
 
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -48,6 +49,18 @@ def test_nightly_takes_the_worst_table_first_and_keeps_to_its_budget(demo, tmp_p
     assert done.returncode == 1
     assert first["bytes_read"] + second["bytes_read"] <= 5 << 20
     assert second["files"][1] < second["files"][0]
+
+
+def test_paimon_nightly_compacts_and_expires(tmp_path, quiet_env):
+    """One snapshot is published, old ones go, and a second night has nothing to do."""
+    table = shutil.copytree(EXAMPLES / "paimon/orders", tmp_path / "orders")
+    first, second = (
+        json.loads(run(quiet_env, "paimon_nightly.py", "--inline", "--keep", 5, table).stdout) for _ in range(2)
+    )
+    assert (first["status"], first["files"], first["snapshots"]) == ("committed", [32, 10], [18])
+    assert first["expired"] == list(range(1, 14))
+    assert first["freed_bytes"] > 0
+    assert (second["status"], second["snapshots"], second["expired"]) == ("nothing-to-do", [], [])
 
 
 def test_the_classic_job_takes_three_arguments(demo, quiet_env):

@@ -14,8 +14,10 @@ from packstone.cli import options
 @click.option("--dry-run", is_flag=True, help="Only say what would be removed.")
 @click.option("--expire-snapshots", is_flag=True, help="Paimon: also expire snapshots, by the table's own options.")
 @click.option("--retain-min", type=int, default=None, help="Paimon: keep at least so many snapshots.")
-@click.option("--retain-max", type=int, default=None, help="Paimon: keep at most so many that are old enough.")
-@click.option("--older-than", default=None, metavar="AGE", help="Paimon: expire snapshots older than this, e.g. 2d.")
+@click.option("--retain-max", type=int, default=None, help="Paimon: beyond the newest so many, age does not matter.")
+@click.option(
+    "--older-than", default=None, metavar="AGE", help="Paimon: expire what was replaced longer ago than this, e.g. 2d."
+)
 @click.option("--max-expired", type=int, default=None, help="Paimon: expire at most so many at once.")
 @options.yes_option
 @options.output_options
