@@ -122,8 +122,8 @@ class Case:
             self.io.make_dirs("/t")
         self.io.remove(path)
         with self.io.open_output(path) as sink:
-            # Small groups, so that files have several.
-            pq.write_table(to_table(records, self.schema), sink, row_group_size=7)
+            # Small groups, so that files have several; not thousands.
+            pq.write_table(to_table(records, self.schema), sink, row_group_size=max(7, len(records) // 6))
         return path, self.io.stat(path).size_bytes
 
     def _compare_versions(self, left: tuple[int, Record], right: tuple[int, Record]) -> int:

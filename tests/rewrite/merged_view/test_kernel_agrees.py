@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import datetime
+import datetime as dt
 import string
 from dataclasses import replace
 from decimal import Decimal
@@ -83,8 +83,7 @@ DRAWN = {
     "f": st.none() | st.floats(),
     "s": st.none() | st.sampled_from(["", " ", "a", "b", "a,b", "x" * 70]),
     "p": st.none() | st.decimals(-99, 99, places=2),
-    "t": st.none()
-    | st.integers(0, 10**12).map(lambda ms: datetime.datetime(1970, 1, 1) + datetime.timedelta(milliseconds=ms)),  # noqa: DTZ001 - a timestamp without a zone
+    "t": st.none() | st.integers(0, 10**12).map(lambda ms: dt.datetime(1970, 1, 1) + dt.timedelta(milliseconds=ms)),  # noqa: DTZ001 - a timestamp without a zone
     "b": st.none() | st.booleans(),
 }
 

@@ -102,6 +102,9 @@ class _ColumnRange:
 
 def _range_of(array: pa.Array) -> tuple[PlainValue, PlainValue]:
     """Smallest and largest value of a batch; NaN is none, and nested values have no order."""
+    if types.is_dictionary(array.type):
+        codes = read_fixed(array.indices)[read_validity(array.indices)]
+        array = array.dictionary.take(pa.array(np.flatnonzero(np.bincount(codes))))
     kind = array.type
     if types.is_nested(kind) or types.is_null(kind) or array.null_count == len(array):
         return None, None

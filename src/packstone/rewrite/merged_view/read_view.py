@@ -17,7 +17,7 @@ import pyarrow as pa
 from pyarrow import types
 
 from packstone.errors import CorruptionError, RefusedError, UnreadableFileError, VerificationError
-from packstone.rewrite.data_files.rows import KeyBounds, RowFilter, read_rows
+from packstone.rewrite.data_files.rows import KeyBounds, RowFilter
 from packstone.rewrite.merge_spec import (
     KIND_COLUMN,
     SEQUENCE_COLUMN,
@@ -28,6 +28,7 @@ from packstone.rewrite.merge_spec import (
     OutputSpec,
     WrittenFile,
 )
+from packstone.rewrite.merged_view.coded_rows import read_coded
 from packstone.rewrite.merged_view.layout import Layout, mirrored_name
 from packstone.rewrite.merged_view.order_codes import Mask, codes_of, find_disorder, is_below, read_validity
 from packstone.rewrite.merged_view.row_lanes import Lanes, Scratch, read_fixed
@@ -62,7 +63,7 @@ class Block:
 
     def row_lanes(self, payload: tuple[str, ...]) -> Lanes:
         """Go on from the key's lanes with the values."""
-        lanes = self.key.copy()
+        lanes = self.key.fork()
         lanes.add_columns([self.batch.column(name) for name in payload])
         return lanes
 
@@ -70,8 +71,8 @@ class Block:
 class ViewReader:
     """Reads the runs of one merge, inputs or outputs."""
 
-    def __init__(self, io: FileIO, spec: MergeSpec, layout: Layout) -> None:
-        self._io, self._spec, self._layout = io, spec, layout
+    def __init__(self, io: FileIO, spec: MergeSpec, layout: Layout, *, only_hashes: bool) -> None:
+        self._io, self._spec, self._layout, self._only_hashes = io, spec, layout, only_hashes
         self._bounds = KeyBounds.of(spec.key_columns[0], spec.key_range)
         self._scratch = Scratch()
         self._batch_bytes = min(_MOST_BATCH_BYTES, max(1, spec.memory_bytes // _READ_SHARE))
@@ -109,8 +110,12 @@ class ViewReader:
     ) -> Iterator[tuple[InputFile, pa.RecordBatch]]:
         # Outputs are read whole: a row outside the range must be seen.
         keep = RowFilter() if written else RowFilter(bounds=self._bounds)
+        # Where rows are kept, all blocks must have the same types.
+        codable = set(self._layout.payload) - set(self._layout.sequence) if written or self._only_hashes else set()
+        if self._spec.expiry is not None:
+            codable.discard(self._spec.expiry.column)
         for file in run:
-            for batch in read_rows(self._io, file, schema, batch_bytes=self._batch_bytes, keep=keep):
+            for batch in read_coded(self._io, file, schema, codable=codable, batch_bytes=self._batch_bytes, keep=keep):
                 yield file, batch
 
     def _check_range(self, file: InputFile, key: pa.Array) -> None:

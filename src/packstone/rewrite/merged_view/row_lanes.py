@@ -31,7 +31,7 @@ from packstone.rewrite.fingerprint import Fingerprint
 from packstone.rewrite.value_hash import BLOCK_ROWS, I64, U64, find_nulls, hash_values, mix
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
 WordPair: TypeAlias = tuple[U64, U64]  # what the two lanes take in of one value; the same array for fixed widths
 
@@ -42,13 +42,15 @@ _LONG_BYTES: Final = 64
 _NULLS_PER_WORD: Final = 64
 _SPARSE_PCT: Final = 50  # if fewer of a block's strings have words left, only these are looked at
 _SINGLE_BITS: Final = 32
-_SCRATCH_ARRAYS: Final = 8
+_SCRATCH_ARRAYS: Final = 12
+_SCRATCH_LANES: Final = 4
 _STAGGER: Final = 72  # words between two work arrays: at a distance of whole pages they would slow each other down
 
 _SEEDS: Final = tuple(map(np.uint64, (0x2D35_8DCC_AA6C_78A5, 0x8BB8_4B93_962E_ACC9)))
 _FIRST: Final = tuple(map(np.uint64, (0x9FB2_1C65_1E98_DF25, 0xC2B2_AE3D_27D4_EB4F)))
 _SECOND: Final = tuple(map(np.uint64, (0xD6E8_FEB8_6659_FD93, 0xA076_1D64_78BD_642F)))
 _LENGTH: Final = tuple(map(np.uint64, (0xE703_7ED1_A0B4_28DB, 0x8EBC_6AF0_9C88_C6E3)))
+_NO_ROWS: Final = np.empty(0, dtype=np.int64)
 _NAN_BITS: Final = np.uint64(0x7FF8_0000_0000_0000)
 # _TAIL_MASKS[n] keeps the first n bytes of a word; taken with clipping, so that any length fits.
 _TAIL_MASKS: Final = np.array([(1 << 8 * n) - 1 for n in range(_WORD + 1)], dtype=np.uint64)
@@ -64,17 +66,28 @@ _WORD_FACTORS: Final = tuple(map(_odd_numbers, (0x5899_65CC, 0x7537_4CC3, 0x1D8E
 
 
 class Scratch:
-    """Work arrays for one block of rows, used again and again: fresh memory costs more than the hashing itself."""
+    """Work arrays, used again and again: fresh memory costs as much as the hashing itself."""
 
-    __slots__ = ("_bytes", "_words")
+    __slots__ = ("_bytes", "_lanes", "_words")
 
     def __init__(self) -> None:
         self._words = np.zeros((_SCRATCH_ARRAYS, BLOCK_ROWS + _STAGGER), dtype=np.uint64)
         self._bytes = np.zeros(0, dtype=np.uint64)
+        self._lanes = np.zeros((_SCRATCH_LANES, _STAGGER), dtype=np.uint64)
 
     def words(self, number: int, rows: int) -> U64:
-        """Return one of the arrays, with anything in it."""
+        """Return one of the arrays for a block of rows, with anything in it."""
         return self._words[number, :rows]
+
+    def places(self, number: int, rows: int) -> I64:
+        """Return one of the arrays as signed numbers."""
+        return self._words[number, :rows].view(np.int64)
+
+    def lane(self, number: int, rows: int) -> U64:
+        """Return one of the arrays for a batch of rows, with anything in it."""
+        if rows + _STAGGER > self._lanes.shape[1]:
+            self._lanes = np.zeros((_SCRATCH_LANES, rows + _STAGGER), dtype=np.uint64)
+        return self._lanes[number, :rows]
 
     def word_bytes(self, size_bytes: int) -> U64:
         """Return an array that holds so many bytes and one word more, which is zero."""
@@ -95,8 +108,18 @@ class Lanes:
 
     @classmethod
     def start(cls, rows: int, *, scratch: Scratch) -> Lanes:
-        """Begin with no column."""
-        return cls(np.full(rows, _SEEDS[0]), np.full(rows, _SEEDS[1]), scratch=scratch)
+        """Begin with no column, in memory that the next batch will use again."""
+        lo, hi = scratch.lane(0, rows), scratch.lane(1, rows)
+        lo.fill(_SEEDS[0])
+        hi.fill(_SEEDS[1])
+        return cls(lo, hi, scratch=scratch)
+
+    def fork(self) -> Lanes:
+        """Go on in two ways from here; the second also in memory that will be used again."""
+        lo, hi = self._scratch.lane(2, len(self.lo)), self._scratch.lane(3, len(self.hi))
+        np.copyto(lo, self.lo)
+        np.copyto(hi, self.hi)
+        return Lanes(lo, hi, scratch=self._scratch)
 
     def take(self, rows: I64) -> Lanes:
         """Go on with some of the rows."""
@@ -108,10 +131,7 @@ class Lanes:
 
     def add_columns(self, columns: Sequence[pa.Array]) -> None:
         """Take in columns and then their nulls, block by block so that everything stays in the cache."""
-        prepared = [
-            (_CodedColumn if types.is_dictionary(column.type) else _PlainColumn)(column, self._scratch)
-            for column in columns
-        ]
+        prepared = [_prepare(column, self._scratch) for column in columns]
         for start in range(0, len(self.lo), BLOCK_ROWS):
             lo, hi = self.lo[start : start + BLOCK_ROWS], self.hi[start : start + BLOCK_ROWS]
             null_words: list[U64 | np.uint64] = [np.uint64(0)] * -(-len(columns) // _NULLS_PER_WORD)
@@ -153,6 +173,14 @@ def _mark(null_words: list[U64 | np.uint64], number: int, nulls: I64, *, rows: i
     words[nulls] |= np.uint64(1) << np.uint64(bit)
 
 
+def _prepare(column: pa.Array, scratch: Scratch) -> _PlainColumn | _CodedColumn:
+    if not types.is_dictionary(column.type):
+        return _PlainColumn(column, scratch)
+    if column.dictionary.null_count:
+        return _PlainColumn(column.dictionary_decode(), scratch)
+    return _CodedColumn(column, scratch)
+
+
 class _PlainColumn:
     """A column whose values stand in it one by one."""
 
@@ -161,18 +189,19 @@ class _PlainColumn:
     def __init__(self, array: pa.Array, scratch: Scratch) -> None:
         self._array, self._scratch = array, scratch
 
-    def words(self, start: int, rows: int) -> tuple[list[WordPair], I64]:
+    def words(self, start: int, rows: int) -> tuple[Iterable[WordPair], I64]:
         """Return what enters for a block of rows, and where its nulls are."""
         part = self._array.slice(start, rows)
         nulls = find_nulls(part)
         pairs = _words_of(part, self._scratch)
         if len(nulls):
-            pairs = [(_blank(a, nulls), _blank(b, nulls)) for a, b in pairs]
+            # One after the other: each may use the same work array.
+            return (_blank(pair, nulls, self._scratch) for pair in pairs), nulls
         return pairs, nulls
 
 
 class _CodedColumn:
-    """A column of a dictionary: its values are hashed once, and taken by code."""
+    """A column of a dictionary without nulls in it: its values are hashed once, and taken by code."""
 
     __slots__ = ("_codes", "_pairs", "_scratch")
 
@@ -190,21 +219,25 @@ class _CodedColumn:
                 kept[1][start : start + BLOCK_ROWS][: len(pair[1])] = pair[1]
         self._codes, self._scratch = array.indices, scratch
 
-    def words(self, start: int, rows: int) -> tuple[list[WordPair], I64]:
+    def words(self, start: int, rows: int) -> tuple[Iterable[WordPair], I64]:
         """Return what enters for a block of rows, and where its nulls are."""
         part = self._codes.slice(start, rows)
         nulls = find_nulls(part)
-        codes = read_fixed(part)
-        if len(nulls):
-            codes = codes.astype(np.int64)
-            codes[nulls] = -1
+        codes = self._scratch.places(2, rows)
+        np.copyto(codes, read_fixed(part))
+        codes[nulls] = -1
         return [(a.take(codes), b.take(codes)) for a, b in self._pairs], nulls
 
 
-def _blank(words: U64, rows: I64) -> U64:
-    words = words.copy()
-    words[rows] = 0
-    return words
+def _blank(pair: WordPair, rows: I64, scratch: Scratch) -> WordPair:
+    """Put zero in the place of nulls."""
+    words = pair[0]
+    if not words.flags.writeable:
+        words = scratch.words(0, len(words))
+        np.copyto(words, pair[0])
+        pair = (words, words)
+    pair[0][rows] = pair[1][rows] = 0
+    return pair
 
 
 def read_fixed(array: pa.Array, dtype: str = "", *, per_value: int = 1) -> np.ndarray[Any, np.dtype[Any]]:
@@ -270,44 +303,52 @@ def _is_bytes(kind: pa.DataType) -> bool:
 
 
 def _bytes_words(array: pa.Array, scratch: Scratch) -> WordPair:
-    offsets, data = _locate(array)
+    rows = len(array)
+    offsets, data = _locate(array, scratch)
     begin, end = int(offsets[0]), int(offsets[-1])
-    lengths = np.diff(offsets)
-    long_rows = np.flatnonzero(lengths > _LONG_BYTES)
-    lo, hi = scratch.words(0, len(lengths)), scratch.words(1, len(lengths))
-    if len(long_rows) < len(lengths):
+    lengths = scratch.places(9, rows)
+    np.subtract(offsets[1:], offsets[:-1], out=lengths)
+    offsets -= begin
+    long_rows = np.flatnonzero(lengths > _LONG_BYTES) if int(lengths.max()) > _LONG_BYTES else _NO_ROWS
+    lo, hi = scratch.words(0, rows), scratch.words(1, rows)
+    if len(long_rows) < rows:
         lengths[long_rows] = 0
         # A copy that starts on a word: whole words are read, also past the last byte.
         padded = scratch.word_bytes(end - begin)
         padded.view(np.uint8)[: end - begin] = data[begin:end]
         np.multiply(lengths.view(np.uint64), _LENGTH[0], out=lo)
         np.multiply(lengths.view(np.uint64), _LENGTH[1], out=hi)
-        _add_words(padded, (lo, hi), starts=offsets[:-1] - begin, lengths=lengths, scratch=scratch)
+        _add_words(padded, (lo, hi), starts=offsets[:-1], lengths=lengths, scratch=scratch)
     if len(long_rows):
         lo[long_rows] = hi[long_rows] = hash_values(array.take(pa.array(long_rows)))
     return lo, hi
 
 
-def _locate(array: pa.Array) -> tuple[I64, np.ndarray[Any, np.dtype[np.uint8]]]:
+def _locate(array: pa.Array, scratch: Scratch) -> tuple[I64, np.ndarray[Any, np.dtype[np.uint8]]]:
     """Return where the values begin and end, and the bytes."""
     kind = array.type
+    offsets = scratch.places(8, len(array) + 1)
     if types.is_fixed_size_binary(kind):
-        offsets = np.arange(array.offset, array.offset + len(array) + 1) * kind.byte_width
+        np.multiply(np.arange(array.offset, array.offset + len(array) + 1), kind.byte_width, out=offsets)
         return offsets, np.frombuffer(array.buffers()[1], dtype=np.uint8)
     width_bytes = 8 if types.is_large_string(kind) or types.is_large_binary(kind) else 4
     _, places, data = array.buffers()
-    offsets = np.frombuffer(places, f"<i{width_bytes}", count=len(array) + 1, offset=array.offset * width_bytes)
+    stored = np.frombuffer(places, f"<i{width_bytes}", count=len(array) + 1, offset=array.offset * width_bytes)
+    np.copyto(offsets, stored)
     # Arrow lets a column without any bytes come without a data buffer.
-    return offsets.astype(np.int64), np.frombuffer(b"" if data is None else data, dtype=np.uint8)
+    return offsets, np.frombuffer(b"" if data is None else data, dtype=np.uint8)
 
 
 def _add_words(padded: U64, sums: WordPair, *, starts: I64, lengths: I64, scratch: Scratch, first: int = 0) -> None:
     """Add to both sums the words of each string, from word number ``first`` on."""
     rows = len(starts)
     shift, unshift, current, following, words, term = (scratch.words(2 + number, rows) for number in range(6))
-    np.left_shift(starts.view(np.uint64) & np.uint64(7), np.uint64(3), out=shift)
+    places, left = scratch.places(10, rows), scratch.places(11, rows)
+    np.bitwise_and(starts, 7, out=places)
+    np.left_shift(places.view(np.uint64), np.uint64(3), out=shift)
     np.subtract(np.uint64(64), shift, out=unshift)
-    places = (starts >> 3) + first
+    np.right_shift(starts, 3, out=places)
+    places += first
     longest, shortest = int(lengths.max(initial=0)), int(lengths.min(initial=_LONG_BYTES))
     padded.take(places, mode="clip", out=current)
     for number in range(first, -(-longest // _WORD)):
@@ -323,7 +364,8 @@ def _add_words(padded: U64, sums: WordPair, *, starts: I64, lengths: I64, scratc
         np.right_shift(current, shift, out=words)
         np.bitwise_or(words, np.left_shift(following, unshift, out=term), out=words)
         if shortest < (number + 1) * _WORD:
-            np.bitwise_and(words, _TAIL_MASKS.take(lengths - number * _WORD, mode="clip", out=term), out=words)
+            np.subtract(lengths, number * _WORD, out=left)
+            np.bitwise_and(words, _TAIL_MASKS.take(left, mode="clip", out=term), out=words)
         for lane, place in ((sums[0], 0), (sums[1], 2)):
             np.multiply(words, _WORD_FACTORS[place][number], out=term)
             term.byteswap(inplace=True)

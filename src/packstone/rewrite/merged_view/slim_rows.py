@@ -52,11 +52,11 @@ def merge_slim(part: pa.Table, engine: EngineSpec, *, drop_deletes: bool, scratc
 
 def pick_records(groups: Groups, versions: list[Codes], kind: Codes, *, engine: EngineSpec) -> I64:
     """Return the row that deduplicate or first-row keep of each key; a key with one record keeps it, whatever it is."""
-    is_single = groups.spread(groups.counts) == 1
-    is_retract = kind[groups.rows] & 1 == 1
     newest = engine.name == MergeEngine.DEDUPLICATE.value
-    if engine.ignore_delete:
-        groups = groups.only_rows(is_single | ~is_retract)
-    elif not newest and (is_retract & ~is_single).any():
-        raise VerificationError("First-row met a retract record, which is an error without ignore-delete.")
+    if engine.ignore_delete or not newest:
+        is_single = groups.spread(groups.counts) == 1
+        is_add = kind[groups.rows] & 1 == 0
+        if not (engine.ignore_delete or (is_single | is_add).all()):
+            raise VerificationError("First-row met a retract record, which is an error without ignore-delete.")
+        groups = groups.only_rows(is_single | is_add)
     return pick_rows(groups, versions, newest=newest)

@@ -101,13 +101,13 @@ class _View:
     def __init__(self, io: FileIO, spec: MergeSpec, *, temp_folder: str | None) -> None:
         self.spec = spec
         self.layout = Layout.of(spec)
-        self.reader = ViewReader(io, spec, self.layout)
         self._folder = temp_folder
         self._scratch = Scratch()
         keeps_one = spec.engine.name in {MergeEngine.DEDUPLICATE.value, MergeEngine.FIRST_ROW.value}
         self._slim = keeps_one and all(
             codes_per_value(self.layout.schema.field(name).type) for name in self.layout.sequence
         )
+        self.reader = ViewReader(io, spec, self.layout, only_hashes=self._slim)
 
     def spread(self) -> Spread:
         """Make room for the rows of all inputs."""
