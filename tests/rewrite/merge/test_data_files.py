@@ -27,6 +27,7 @@ from make_runs import (
 )
 
 from packstone.errors import CorruptionError, RefusedError, UnreadableFileError
+from packstone.rewrite.data_files.parquet_twins import find_twins
 from packstone.rewrite.data_files.rows import read_rows
 from packstone.rewrite.deleted_positions import pack_positions, unpack_positions
 from packstone.rewrite.merge_spec import (
@@ -461,6 +462,32 @@ def test_a_file_with_other_than_the_stated_rows_is_named():
     file = dataclasses.replace(make_file(io, "f", simple([1, 2]), SIMPLE), rows=3)
     with pytest.raises(CorruptionError, match="holds 2 rows, its metadata say 3"):
         list(read_rows(io, file, SIMPLE))
+
+
+@pytest.mark.parametrize("codec", ["none", "zstd"])
+def test_only_equal_columns_are_taken_for_twins(codec):
+    """Columns of equal size and type that differ in one value, or in their nulls, are decoded each for itself."""
+    io = make_io()
+    numbers = list(range(1000))
+    table = pa.table(
+        {
+            "a": numbers,
+            "twin": numbers,
+            "near": [1, *numbers[1:]],
+            "text": ["x", "y"] * 500,
+            "text twin": ["x", "y"] * 500,
+            "text near": ["y", "x"] * 500,
+            "nulls": pa.array([None, *numbers[1:]], pa.int64()),
+            "a.b": numbers,
+            "nested": pa.array([{"b": n} for n in numbers]),
+        }
+    )
+    write_parquet(io, f"{FOLDER}/f.parquet", table, compression=codec, row_group_size=400, use_dictionary=False)
+    file = _described_path("f", 1000, table.schema)
+    assert pa.Table.from_batches(read_rows(io, file, table.schema)).equals(table)
+    parquet = pq.ParquetFile(pa.BufferReader(io.read_bytes(file.path)))
+    twins = find_twins(io.open_input(file.path), parquet, 0, schema=table.schema)
+    assert twins == {"twin": "a", "a.b": "a", "text twin": "text"}
 
 
 def test_append_keeps_the_order_of_files():

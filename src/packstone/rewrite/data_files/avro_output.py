@@ -93,9 +93,9 @@ def _converter(kind: pa.DataType) -> Callable[[pa.Array], list[Any]]:
 
 
 def _decimals(column: pa.Array) -> list[Any]:
-    """Two's complement, big end first, as short as it can be."""
-    scale = column.type.scale
-    numbers = (None if value is None else int(value.scaleb(scale)) for value in column.to_pylist())
+    """Two's complement, big end first, as short as it can be; Arrow has sixteen bytes, little end first."""
+    stored = pa.Array.from_buffers(pa.binary(16), len(column), column.buffers(), offset=column.offset).to_pylist()
+    numbers = (None if value is None else int.from_bytes(value, "little", signed=True) for value in stored)
     return [None if n is None else n.to_bytes(n.bit_length() // 8 + 1, "big", signed=True) for n in numbers]
 
 

@@ -26,6 +26,12 @@ def to_plain_value(value: pa.Scalar) -> PlainValue:
     return value.as_py()
 
 
+def to_decimal(number: int, scale: int) -> Decimal:
+    """Place the point, without the 28 digits to which Python's decimal arithmetic rounds."""
+    digits = tuple(int(digit) for digit in str(abs(number)))
+    return Decimal((int(number < 0), digits, -scale))
+
+
 class FactsSoFar:
     """The facts of one column, batch after batch."""
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,7 +10,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pyarrow.types as pt
 
-from packstone.rewrite.data_files.column_facts import FactsSoFar, find_extremes, has_order
+from packstone.rewrite.data_files.column_facts import FactsSoFar, find_extremes, has_order, to_decimal
 from packstone.rewrite.merge_spec import ColumnFacts, OutputSpec
 from packstone.rewrite.numpy_columns import to_column
 
@@ -87,7 +86,7 @@ def _value(raw: Any, kind: pa.DataType) -> Any:  # noqa: ANN401 - a value of the
     """The physical value of a footer as a plain one."""
     if pt.is_decimal(kind):
         number = int.from_bytes(raw, "big", signed=True) if isinstance(raw, bytes) else int(raw)
-        return Decimal(number).scaleb(-kind.scale)
+        return to_decimal(number, kind.scale)
     return raw
 
 

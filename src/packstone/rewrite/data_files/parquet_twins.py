@@ -22,11 +22,12 @@ def find_twins(source: Any, file: pq.ParquetFile, group: int, *, schema: pa.Sche
     metadata = file.metadata.row_group(group)
     firsts: dict[tuple[object, ...], list[tuple[str, pq.ColumnChunkMetaData]]] = {}
     twins: dict[str, str] = {}
+    paths = [metadata.column(at).path_in_schema for at in range(metadata.num_columns)]
     for at in range(metadata.num_columns):
         chunk = metadata.column(at)
         name = chunk.path_in_schema
-        if schema.get_field_index(name) < 0 or name in twins:
-            continue
+        if schema.get_field_index(name) < 0 or paths.count(name) > 1:
+            continue  # nested, not wanted, or a name with dots that a nested column has too
         column = file.schema.column(at)
         alike = firsts.setdefault(
             (
@@ -49,7 +50,7 @@ def find_twins(source: Any, file: pq.ParquetFile, group: int, *, schema: pa.Sche
 
 def add_twins(batch: pa.RecordBatch, twins: dict[str, str], names: Sequence[str]) -> pa.RecordBatch:
     """Put the columns that were not decoded beside their twins, all in their order."""
-    if not twins:
+    if not twins and batch.schema.names == list(names):
         return batch
     arrays = [batch.column(twins.get(name, name)) for name in names]
     return type(batch).from_arrays(arrays, names=list(names))
