@@ -15,6 +15,7 @@ class How(StrEnum):
     """In which way a unit's inputs become its output."""
 
     REWRITE = "rewrite"  # decode and encode again
+    SPLICE = "splice"  # pages copied into bigger column chunks, what has a dictionary encoded again
     CONCATENATE = "concatenate"  # bytes of text behind each other
     STITCH = "stitch"  # column chunks copied under a new footer
     UPGRADE = "upgrade"  # metadata only
@@ -77,7 +78,9 @@ class UnitResult:
     mtime_ns: int = 0
     rows: int = 0
     fingerprint: str = ""
+    how: How = How.REWRITE  # as it was done: what was planned as a rewrite may have been a splice
     ordered: bool = False
+    copied_columns: tuple[int, ...] = ()
     write_seconds: float = 0.0
     read_seconds_before: float = 0.0
     read_seconds_after: float = 0.0

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 # A reader handles a row group at a time: 128 MiB decoded keeps its memory and the number of groups small.
 ROW_GROUP_BYTES = 128 << 20
-_MAX_ROW_GROUP_ROWS = 1 << 20
+MAX_ROW_GROUP_ROWS = 1 << 20
 
 
 def rewrite_parquet(io: FileIO, paths: Sequence[str], output: str, *, codec: str) -> bool:
@@ -59,7 +59,7 @@ def _cut_row_groups(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
         waiting.append(batch)
         size_bytes += batch.nbytes
         rows += batch.num_rows
-        if size_bytes >= ROW_GROUP_BYTES or rows >= _MAX_ROW_GROUP_ROWS:
+        if size_bytes >= ROW_GROUP_BYTES or rows >= MAX_ROW_GROUP_ROWS:
             group, waiting, size_bytes, rows = pa.Table.from_batches(waiting), [], 0, 0
             yield group
             del group

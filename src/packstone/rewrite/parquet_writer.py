@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import inspect
 import itertools
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -29,6 +29,8 @@ from packstone.rewrite.parquet_footer import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from packstone.storage.fileio import FileIO
 
 _UTC_TIME = "(Time(isAdjustedToUTC=true"
@@ -54,6 +56,18 @@ class WriterSettings:
     def open_writer(self, where: Any) -> pq.ParquetWriter:  # noqa: ANN401 - a path or a pyarrow file
         """Open the writer; the caller adds the key-values before closing."""
         return pq.ParquetWriter(where, self.schema, **self.options)
+
+    def of_fields(self, names: Sequence[str]) -> WriterSettings:
+        """Keep the settings of some top-level fields only."""
+        kept = tuple(f"{name}." for name in names)
+        options = {
+            key: {path: one for path, one in value.items() if f"{path}.".startswith(kept)}
+            if isinstance(value, dict)
+            else value
+            for key, value in self.options.items()
+        }
+        schema = pa.schema([self.schema.field(name) for name in names])
+        return replace(self, schema=schema, options={key: value for key, value in options.items() if value != {}})
 
 
 def find_writer_settings(file: pq.ParquetFile, *, codec: str, files: int = 1) -> WriterSettings:

@@ -6,16 +6,20 @@ merges ten thousand others.
 
 from __future__ import annotations
 
+import contextlib
 import time
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from packstone.errors import PackstoneError, UnfaithfulError, UnreadableFileError, VerificationError
 from packstone.model.unit import How, UnitResult, UnitSpec, UnitStatus, Verify
-from packstone.rewrite import parquet_rewrite, text_concatenate, verify
+from packstone.rewrite import parquet_rewrite, text_concatenate, verify, verify_splice
 from packstone.rewrite.fingerprint import Fingerprint
 from packstone.rewrite.parquet_footer import one_line
+from packstone.rewrite.parquet_splice import splice_parquet
+from packstone.rewrite.splice_plan import CannotSpliceError
 
 if TYPE_CHECKING:
     from packstone.storage.fileio import FileIO
@@ -51,16 +55,25 @@ def run_unit(io: FileIO, spec: UnitSpec, *, staging: str, attempt: str) -> UnitR
     return UnitResult(unit=spec.unit, attempt=attempt, status=status, message=message, blamed=blamed)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Written:
+    """In which way the output came about: that decides how it is proved."""
+
+    how: How
+    ordered: bool = False
+    copied: tuple[int, ...] = ()
+
+
 def _write_and_verify(io: FileIO, spec: UnitSpec, *, staged: str, attempt: str) -> UnitResult:
     paths = [f"{spec.directory}/{file.name}" for file in spec.inputs]
     began = time.perf_counter()
-    ordered = _write(io, spec, paths, staged=staged)
+    done = _write(io, spec, paths, staged=staged)
     io.set_permissions(staged, spec.permissions)
     io.sync_file(staged)
     written = time.perf_counter()
-    before = _read(io, spec, paths, ordered=ordered)
+    before = _read(io, spec, paths, done=done)
     read_before = time.perf_counter()
-    after = _read_back(io, spec, staged, ordered=ordered)
+    after = _read_back(io, spec, paths, staged=staged, done=done)
     read_after = time.perf_counter()
     _check_equal(io, spec, paths, staged=staged, before=before, after=after)
     found = io.stat(staged)
@@ -75,42 +88,56 @@ def _write_and_verify(io: FileIO, spec: UnitSpec, *, staged: str, attempt: str) 
         mtime_ns=found.mtime_ns,
         rows=after.rows,
         fingerprint=str(after),
-        ordered=ordered,
+        how=done.how,
+        ordered=done.ordered,
+        copied_columns=done.copied,
         write_seconds=written - began,
         read_seconds_before=read_before - written,
         read_seconds_after=read_after - read_before,
     )
 
 
-def _write(io: FileIO, spec: UnitSpec, paths: list[str], *, staged: str) -> bool:
-    """Write the output; say whether its rows are to be proved in their order, or as a multiset."""
+def _write(io: FileIO, spec: UnitSpec, paths: list[str], *, staged: str) -> _Written:
+    """Write the output: copy pages where that can be done and is asked for by nothing but speed."""
     match spec.how:
-        case How.REWRITE:
-            return parquet_rewrite.rewrite_parquet(io, paths, staged, codec=spec.codec)
+        case How.REWRITE | How.SPLICE:
+            if spec.codec == "keep":
+                with contextlib.suppress(CannotSpliceError):
+                    plan = splice_parquet(io, paths, staged)
+                    return _Written(how=How.SPLICE, ordered=True, copied=plan.copied)
+            ordered = parquet_rewrite.rewrite_parquet(io, paths, staged, codec=spec.codec)
+            return _Written(how=How.REWRITE, ordered=ordered)
         case How.CONCATENATE:
             text_concatenate.concatenate_text(io, paths, staged, header_lines=spec.header_lines)
-            return False
+            return _Written(how=How.CONCATENATE)
         case How.STITCH | How.UPGRADE:
             raise UnfaithfulError(f"{spec.how} is no way to merge {spec.file_format} files")
 
 
-def _read(io: FileIO, spec: UnitSpec, paths: list[str], *, ordered: bool) -> Fingerprint:
-    match (spec.how, spec.verify):
+def _read(io: FileIO, spec: UnitSpec, paths: list[str], *, done: _Written) -> Fingerprint:
+    match (done.how, spec.verify):
         case (How.CONCATENATE, Verify.COUNT):
             rows = verify.count_text(io, paths, header_lines=spec.header_lines)
         case (How.CONCATENATE, Verify.CONTENT):
             return verify.fingerprint_text(io, paths, header_lines=spec.header_lines)
         case (_, Verify.COUNT):
             rows = verify.count_parquet(io, paths)
+        case (How.SPLICE, Verify.CONTENT):
+            return verify_splice.fingerprint_splice(io, paths, copied=done.copied)
         case _:
-            return verify.fingerprint_parquet(io, paths, ordered=ordered)
+            return verify.fingerprint_parquet(io, paths, ordered=done.ordered)
     return Fingerprint(rows=rows, lo=0, hi=0)
 
 
-def _read_back(io: FileIO, spec: UnitSpec, staged: str, *, ordered: bool) -> Fingerprint:
-    """Read the output; that it cannot be read is no input's fault, and merging again would not mend it."""
+def _read_back(io: FileIO, spec: UnitSpec, paths: list[str], *, staged: str, done: _Written) -> Fingerprint:
+    """Read the output; that it cannot be read is no input's fault, and merging again would not mend it.
+
+    Except for copied pages, which may have been broken before: they are decoded, whatever the verification.
+    """
+    if done.how is How.SPLICE:
+        verify_splice.check_readable(io, staged, paths, copied=done.copied)
     try:
-        return _read(io, spec, [staged], ordered=ordered)
+        return _read(io, spec, [staged], done=done)
     except UnreadableFileError as error:
         raise VerificationError(f"The output cannot be read back: {error.message}", file=staged) from error
 

@@ -30,9 +30,9 @@ if TYPE_CHECKING:
 def fingerprint_parquet(io: FileIO, paths: Sequence[str], *, ordered: bool) -> Fingerprint:
     """Fingerprint all rows of Parquet files: in their order where that was kept, which is quicker and proves more."""
     if ordered:
-        return digest_batches(read_ahead(_all_rows(io, paths)))
+        return digest_batches(read_ahead(all_rows(io, paths)))
     total = Fingerprint.zero()
-    for batch in read_ahead(_all_rows(io, paths)):
+    for batch in read_ahead(all_rows(io, paths)):
         total += fingerprint_batch(batch)
     return total
 
@@ -85,14 +85,14 @@ def check_same_header(io: FileIO, inputs: Sequence[str], output: str, *, header_
         raise VerificationError(f"The header written differs from that of {inputs[0]}.", file=inputs[0])
 
 
-def _all_rows(io: FileIO, paths: Sequence[str]) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of file after file, each held against the number that its footer states."""
+def all_rows(io: FileIO, paths: Sequence[str], *, columns: list[str] | None = None) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of file after file, or some fields of them, held against the number that the footer states."""
     row_bytes = 0
     for path in paths:
         with open_parquet(io, path, coerce_int96_timestamp_unit="us") as file:
             rows = 0
             row_bytes = decoded_row_bytes(file, path, known=row_bytes)
-            for batch in _lossless_batches(io, path, file, batch_rows=batch_rows_for(row_bytes)):
+            for batch in _lossless_batches(io, path, file, batch_rows=batch_rows_for(row_bytes), columns=columns):
                 rows += batch.num_rows
                 yield batch
             if rows != file.metadata.num_rows:
@@ -101,13 +101,15 @@ def _all_rows(io: FileIO, paths: Sequence[str]) -> Iterator[pa.RecordBatch]:
                 )
 
 
-def _lossless_batches(io: FileIO, path: str, file: pq.ParquetFile, *, batch_rows: int) -> Iterator[pa.RecordBatch]:
+def _lossless_batches(
+    io: FileIO, path: str, file: pq.ParquetFile, *, batch_rows: int, columns: list[str] | None
+) -> Iterator[pa.RecordBatch]:
     """Yield the rows; INT96 columns stand in them twice, as micro- and as nanoseconds (see int96.py)."""
-    batches = read_batches(file, path, batch_rows=batch_rows)
-    columns = int96_columns(file)
-    if not columns:
+    batches = read_batches(file, path, batch_rows=batch_rows, columns=columns)
+    int96 = int96_columns(file)
+    if not int96 or columns is not None:
         yield from batches
         return
-    for batch, nanos in zip(batches, read_in_unit(io, path, "ns", columns=columns, batch_rows=batch_rows), strict=True):
+    for batch, nanos in zip(batches, read_in_unit(io, path, "ns", columns=int96, batch_rows=batch_rows), strict=True):
         names = [str(i) for i in range(batch.num_columns + nanos.num_columns)]
         yield pa.RecordBatch.from_arrays([*batch.columns, *nanos.columns], names=names)

@@ -87,10 +87,11 @@ def _output(spec: UnitSpec, result: UnitResult) -> OutputFile:
         rows=result.rows,
         fingerprint=result.fingerprint,
         verified=spec.verify,
-        how=spec.how,
+        how=result.how,
         header_lines=spec.header_lines,
         inputs=tuple(file.name for file in spec.inputs),
         ordered=result.ordered,
+        copied_columns=result.copied_columns,
     )
 
 

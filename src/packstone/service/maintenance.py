@@ -239,7 +239,13 @@ def _claims_to_prove(journal: Journal, run: str) -> Iterator[tuple[SwapIntent, O
             how, header = How(output.how), output.header_lines
             if journal.io.stat(intent.published(output)) is None:
                 continue
-            prove = partial(FilesToProve, how=how, header_lines=header, ordered=output.ordered)
+            prove = partial(
+                FilesToProve,
+                how=how,
+                header_lines=header,
+                ordered=output.ordered,
+                copied_columns=output.copied_columns,
+            )
             files = [prove(number=0, paths=(intent.published(output),))]
             kept = tuple(intent.kept(by_name[name]) for name in output.inputs)
             if all(journal.io.stat(path) is not None for path in kept):

@@ -330,7 +330,7 @@ def _unit_outcome(spec: UnitSpec, result: UnitResult) -> UnitOutcome:
         partition=spec.partition,
         inputs=tuple(file.name for file in spec.inputs),
         outputs=(spec.output_name,),
-        how=spec.how,
+        how=result.how,
         why=spec.why,
         bytes_before=spec.input_bytes,
         bytes_after=result.size_bytes,

@@ -51,6 +51,7 @@ class OutputFile:
     header_lines: int
     inputs: tuple[str, ...]
     ordered: bool = False  # whether the fingerprint is of the rows in their order
+    copied_columns: tuple[int, ...] = ()  # of a splice: those that the fingerprint knows by their pages
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
