@@ -18,6 +18,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from packstone import HiveTable, MergeOptions
+from packstone.rewrite import splice_plan
 
 BERLIN = "Europe/Berlin"
 KEPT = {b"writer.model.name": b"example", b"org.apache.spark.timeZone": b"UTC", b"\xff": b"\xfe"}
@@ -71,6 +72,13 @@ def why_not(folder, **options):
     assert plan.units == outcome.units == ()
     assert sorted(path.name for path in folder.iterdir()) == before
     return outcome.skipped[0].why
+
+
+@pytest.fixture(autouse=True, params=["pages copied", "encoded again"])
+def way(request, monkeypatch):
+    """Both ways to merge: pages are copied where they can be, however small they are, or never."""
+    monkeypatch.setattr(splice_plan, "_MIN_PAGE_VALUES", 0)
+    monkeypatch.setattr(splice_plan, "_MIN_COPIED_PCT", 0 if request.param == "pages copied" else 101)
 
 
 @pytest.fixture

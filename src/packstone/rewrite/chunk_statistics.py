@@ -72,7 +72,7 @@ class MergedStatistics:
         if self._key is not None and self._min is not None:
             low, high = self._min, self._max
             if isinstance(low, float):  # zeros have two signs, and a bound must be below or above both
-                low, high = low if low else -0.0, high if high else 0.0
+                low, high = low or -0.0, high or 0.0
             told[_MAX_VALUE] = BINARY, self._encode(high)
             told[_MIN_VALUE] = BINARY, self._encode(low)
         return told

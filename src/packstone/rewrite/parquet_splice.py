@@ -127,23 +127,27 @@ def _read_pieces(io: FileIO, paths: Sequence[str], plan: SplicePlan) -> Iterator
                 if not group.num_rows:
                     continue
                 batches: list[pa.RecordBatch] = []
-                for batch in _decode(file, path, number, plan, batch_rows=batch_rows_for(max(1, row_bytes))):
+                for batch in _decode(
+                    file, path, fields=plan.encoded_fields, group=number, batch_rows=batch_rows_for(max(1, row_bytes))
+                ):
                     batches.append(batch)
                     if sum(one.nbytes for one in batches) > ROW_GROUP_BYTES:
                         raise CannotSpliceError("a row group is too big when it is decoded")
-                yield _Piece(group, file.metadata.schema, _read_chunks(source, path, group, plan.copied), batches)
+                yield _Piece(
+                    group, file.metadata.schema, _read_chunks(source, path, group=group, leaves=plan.copied), batches
+                )
 
 
 def _decode(
-    file: pq.ParquetFile, path: str, number: int, plan: SplicePlan, *, batch_rows: int
+    file: pq.ParquetFile, path: str, *, fields: tuple[str, ...], group: int, batch_rows: int
 ) -> Iterator[pa.RecordBatch]:
-    if not plan.encoded_fields:
+    if not fields:
         return iter(())
-    return read_batches(file, path, batch_rows=batch_rows, columns=list(plan.encoded_fields), row_groups=(number,))
+    return read_batches(file, path, batch_rows=batch_rows, columns=list(fields), row_groups=(group,))
 
 
 def _read_chunks(
-    source: pa.NativeFile, path: str, group: pq.RowGroupMetaData, leaves: tuple[int, ...]
+    source: pa.NativeFile, path: str, *, group: pq.RowGroupMetaData, leaves: tuple[int, ...]
 ) -> dict[int, memoryview]:
     """Read the chunks of some columns, neighbours in one go."""
     chunks = {leaf: group.column(leaf) for leaf in leaves}

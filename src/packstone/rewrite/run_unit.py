@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -22,6 +23,8 @@ from packstone.rewrite.parquet_splice import splice_parquet
 from packstone.rewrite.splice_plan import CannotSpliceError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from packstone.storage.fileio import FileIO
 
 
@@ -71,10 +74,12 @@ def _write_and_verify(io: FileIO, spec: UnitSpec, *, staged: str, attempt: str) 
     io.set_permissions(staged, spec.permissions)
     io.sync_file(staged)
     written = time.perf_counter()
-    before = _read(io, spec, paths, done=done)
-    read_before = time.perf_counter()
-    after = _read_back(io, spec, paths, staged=staged, done=done)
-    read_after = time.perf_counter()
+    with _checking_copies(io, paths, staged=staged, done=done):
+        before = _read(io, spec, paths, done=done)
+        read_before = time.perf_counter()
+        after = _read_back(io, spec, staged=staged, done=done)
+        read_after = time.perf_counter()
+    checked = time.perf_counter()
     _check_equal(io, spec, paths, staged=staged, before=before, after=after)
     found = io.stat(staged)
     if found is None:
@@ -91,7 +96,7 @@ def _write_and_verify(io: FileIO, spec: UnitSpec, *, staged: str, attempt: str) 
         how=done.how,
         ordered=done.ordered,
         copied_columns=done.copied,
-        write_seconds=written - began,
+        write_seconds=written - began + checked - read_after,
         read_seconds_before=read_before - written,
         read_seconds_after=read_after - read_before,
     )
@@ -102,9 +107,11 @@ def _write(io: FileIO, spec: UnitSpec, paths: list[str], *, staged: str) -> _Wri
     match spec.how:
         case How.REWRITE | How.SPLICE:
             if spec.codec == "keep":
-                with contextlib.suppress(CannotSpliceError):
+                try:
                     plan = splice_parquet(io, paths, staged)
                     return _Written(how=How.SPLICE, ordered=True, copied=plan.copied)
+                except CannotSpliceError:
+                    io.remove(staged)
             ordered = parquet_rewrite.rewrite_parquet(io, paths, staged, codec=spec.codec)
             return _Written(how=How.REWRITE, ordered=ordered)
         case How.CONCATENATE:
@@ -129,13 +136,20 @@ def _read(io: FileIO, spec: UnitSpec, paths: list[str], *, done: _Written) -> Fi
     return Fingerprint(rows=rows, lo=0, hi=0)
 
 
-def _read_back(io: FileIO, spec: UnitSpec, paths: list[str], *, staged: str, done: _Written) -> Fingerprint:
-    """Read the output; that it cannot be read is no input's fault, and merging again would not mend it.
+@contextlib.contextmanager
+def _checking_copies(io: FileIO, paths: list[str], *, staged: str, done: _Written) -> Iterator[None]:
+    """Decode copied pages while the proof is read, whatever the verification: they may have been broken before."""
+    if done.how is not How.SPLICE:
+        yield
+        return
+    with ThreadPoolExecutor(1, "packstone-check-copies") as pool:
+        check = pool.submit(verify_splice.check_readable, io, staged, paths, copied=done.copied)
+        yield
+        check.result()
 
-    Except for copied pages, which may have been broken before: they are decoded, whatever the verification.
-    """
-    if done.how is How.SPLICE:
-        verify_splice.check_readable(io, staged, paths, copied=done.copied)
+
+def _read_back(io: FileIO, spec: UnitSpec, *, staged: str, done: _Written) -> Fingerprint:
+    """Read the output; that it cannot be read is no input's fault, and merging again would not mend it."""
     try:
         return _read(io, spec, [staged], done=done)
     except UnreadableFileError as error:

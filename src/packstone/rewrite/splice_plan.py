@@ -75,6 +75,8 @@ def plan_splice(io: FileIO, paths: Sequence[str]) -> SplicePlan:
                 _survey_file(file.metadata, survey)
             if not survey.candidates:
                 raise CannotSpliceError("every column has a dictionary, a bloom filter or a codec of its own")
+        if not survey.chunks:
+            raise CannotSpliceError("there are no rows")
         for leaf in tuple(survey.candidates):
             if not has_good_pages(survey.values[leaf], survey.plain_bytes[leaf], pages=survey.chunks):
                 survey.candidates.discard(leaf)
@@ -105,7 +107,7 @@ def copied_fields(file: pq.ParquetFile, copied: Sequence[int]) -> tuple[str, ...
 
 def _check_schema(first: pq.ParquetFile) -> None:
     names = first.schema_arrow.names
-    if len(set(names)) < len(names) or any("." in name for name in names):
+    if len(set(names)) < len(names) or any(not name or "." in name for name in names):
         raise CannotSpliceError("its columns cannot be told apart by name")
     if int96_columns(first):
         raise CannotSpliceError("it has INT96 columns")

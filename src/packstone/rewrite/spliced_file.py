@@ -1,8 +1,8 @@
 """The bytes of a Parquet file whose column chunks were put together elsewhere: row groups one by one, then the footer.
 
-The footer is the first input's, field by field (schema, key-value metadata, writer, column orders, what we do not know),
-with the row groups exchanged. Chunks that PyArrow encoded come with their own metadata and bloom filters, moved to
-their new place; those made of copied pages get metadata that say what was counted.
+The footer is the first input's, field by field (schema, key-value metadata, writer, column orders, what we do not
+know), with the row groups exchanged. Chunks that PyArrow encoded come with their own metadata and bloom filters, moved
+to their new place; those made of copied pages get metadata that say what was counted.
 """
 
 from __future__ import annotations

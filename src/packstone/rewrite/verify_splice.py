@@ -52,9 +52,7 @@ def fingerprint_splice(io: FileIO, paths: Sequence[str], *, copied: Sequence[int
         rows = Fingerprint(rows=count_parquet(io, paths), lo=0, hi=0)
     whole.update(str(rows).encode())
     digest = whole.digest()[:_DIGEST_BYTES]
-    return Fingerprint(
-        rows=rows.rows, lo=int.from_bytes(digest[:8], "little"), hi=int.from_bytes(digest[8:], "little")
-    )
+    return Fingerprint(rows=rows.rows, lo=int.from_bytes(digest[:8], "little"), hi=int.from_bytes(digest[8:], "little"))
 
 
 def check_readable(io: FileIO, output: str, inputs: Sequence[str], *, copied: Sequence[int]) -> None:
@@ -73,6 +71,8 @@ def _digest_chunks(io: FileIO, paths: Sequence[str], copied: Sequence[int]) -> l
     values = [0] * len(copied)
     for path in paths:
         with open_parquet(io, path) as file, io.open_input(path) as source:
+            if copied[-1] >= file.metadata.num_columns:
+                raise VerificationError(f"{path} has fewer columns than were copied.", file=path)
             for number in range(file.num_row_groups):
                 group = file.metadata.row_group(number)
                 for at, leaf in enumerate(copied if group.num_rows else ()):
@@ -92,6 +92,8 @@ def _chunk_bytes(source: pa.NativeFile, chunk: pq.ColumnChunkMetaData, path: str
 
 def _decode(io: FileIO, path: str, copied: Sequence[int]) -> None:
     with open_parquet(io, path) as file:
+        if copied[-1] >= file.metadata.num_columns:
+            raise VerificationError(f"{path} has fewer columns than were copied.", file=path)
         fields = copied_fields(file, copied)
     for _ in all_rows(io, [path], columns=list(fields)):
         pass

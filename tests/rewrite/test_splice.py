@@ -1,0 +1,526 @@
+"""Files merged by copying pages: every reader sees the rows that were there, in order, and nothing broken gets by."""
+
+from __future__ import annotations
+
+import decimal
+import os
+import struct
+from pathlib import Path
+
+import duckdb
+import numpy as np
+import polars as pl
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from packstone import HiveTable, MergeOptions
+from packstone.model.files import FileEntry, Permissions
+from packstone.model.unit import How, UnitSpec, UnitStatus, Verify
+from packstone.rewrite import splice_plan
+from packstone.rewrite.run_unit import run_unit
+from packstone.rewrite.splice_plan import CannotSpliceError, plan_splice
+from packstone.storage.local import LocalFileIO
+
+FILES, ROWS = 4, 3_000
+
+
+@pytest.fixture
+def folder(tmp_path) -> Path:
+    """An empty table, with a place to stage beside it."""
+    (tmp_path / "t").mkdir()
+    (tmp_path / "staging").mkdir()
+    return tmp_path / "t"
+
+
+@pytest.fixture
+def tiny_pages(monkeypatch):
+    """Copy pages however small they are, so that small tables will do."""
+    monkeypatch.setattr(splice_plan, "_MIN_PAGE_VALUES", 0)
+    monkeypatch.setattr(splice_plan, "_MIN_COPIED_PCT", 0)
+
+
+def entry(path):
+    """A file as the plan saw it."""
+    found = path.stat()
+    permissions = Permissions(uid=found.st_uid, gid=found.st_gid, mode=found.st_mode & 0o7777)
+    return FileEntry(name=path.name, size_bytes=found.st_size, mtime_ns=found.st_mtime_ns, permissions=permissions)
+
+
+def run(folder, *, io=None, **options):
+    """Run the unit of all files of a folder."""
+    inputs = tuple(entry(path) for path in sorted(folder.iterdir()))
+    spec = UnitSpec(
+        unit=1, partition="", directory=str(folder), inputs=inputs, how=How.REWRITE, file_format="parquet",
+        output_name="out.parquet", why="test", permissions=inputs[0].permissions, **options,
+    )  # fmt: skip
+    return run_unit(io or LocalFileIO(), spec, staging=str(folder.parent / "staging"), attempt="a0")
+
+
+def merged(folder, *, how=How.SPLICE, **options):
+    """Merge a folder's files in the way that is expected; return the output."""
+    result = run(folder, **options)
+    assert (result.status, result.how) == (UnitStatus.WRITTEN, how), result
+    assert bool(result.copied_columns) is (how is How.SPLICE)
+    return Path(result.staged_path)
+
+
+def read(*paths):
+    """All rows of some files, in order."""
+    return pa.concat_tables([pq.read_table(path, partitioning=None) for path in paths])
+
+
+def check_readers(folder, output):
+    """PyArrow, DuckDB and Polars see in the output what they see in the inputs, row by row."""
+    inputs = sorted(folder.iterdir())
+    assert read(output).equals(read(*inputs))
+    names = [str(path) for path in inputs]
+    assert duckdb.read_parquet(str(output)).fetchall() == duckdb.read_parquet(names).fetchall()
+    assert pl.read_parquet(output).equals(pl.concat([pl.read_parquet(path) for path in inputs]))
+
+
+def rows_of(first, count=ROWS):
+    """A table of many types, with nulls; the numbers are all different, the words repeat."""
+    numbers = np.arange(first, first + count)
+    maybe = numbers % 7 == 0
+    items = [None if n % 5 == 0 else [int(n), None, -int(n)][: n % 4] for n in numbers]
+    pair = pa.struct({"x": pa.int64(), "y": pa.string()})
+    pairs = [None if n % 6 == 0 else [(f"k{key}", float(n)) for key in range(n % 3)] for n in numbers]
+    return pa.table(
+        {
+            "id": pa.array(numbers, pa.int64()),
+            "small": pa.array((numbers % 100).astype("int8"), mask=maybe),
+            "price": pa.array(numbers * 0.25, pa.float64(), mask=maybe),
+            "flag": pa.array(numbers % 3 == 0, mask=maybe),
+            "text": pa.array([f"text {n * 7919 % 10_007}" for n in numbers], pa.string(), mask=maybe),
+            "word": pa.array([f"word {n % 10}" for n in numbers], pa.string(), mask=maybe),
+            "amount": pa.array([decimal.Decimal(int(n)) / 100 for n in numbers], pa.decimal128(20, 2)),
+            "at": pa.array(numbers * 1000, pa.timestamp("us")),
+            "items": pa.array(items, pa.list_(pa.int64())),
+            "pair": pa.array([None if n % 8 == 0 else {"x": int(n), "y": str(n)} for n in numbers], pair),
+            "map": pa.array(pairs, pa.map_(pa.string(), pa.float64())),
+        }
+    )
+
+
+def write_pyarrow(folder, *, files=FILES, rows=ROWS, **options):
+    """Files of many types; only the words have a dictionary unless it is asked for otherwise."""
+    for at in range(files):
+        pq.write_table(rows_of(at * rows, rows), folder / f"{at}.parquet", **{"use_dictionary": ["word"]} | options)
+
+
+PYARROW_WAYS = {
+    "pages of version 1": {},
+    "pages of version 2": {"data_page_version": "2.0"},
+    "no dictionary at all": {"use_dictionary": False},
+    "checksums": {"write_page_checksum": True},
+    "many row groups": {"row_group_size": 1_000},
+    "many pages": {"data_page_size": 8_000, "write_batch_size": 1_000},
+    "no statistics": {"write_statistics": False},
+    "deltas": {
+        "use_dictionary": False,
+        "column_encoding": {"id": "DELTA_BINARY_PACKED", "text": "DELTA_BYTE_ARRAY", "price": "BYTE_STREAM_SPLIT"},
+    },
+    **{codec: {"compression": codec} for codec in ("none", "snappy", "gzip", "zstd", "brotli")},
+}
+
+
+@pytest.mark.parametrize("way", PYARROW_WAYS)
+def test_files_of_pyarrow(folder, way):
+    """Whatever pages and codecs PyArrow wrote, all readers see the same rows; what has a dictionary keeps one."""
+    write_pyarrow(folder, **PYARROW_WAYS[way])
+    output = merged(folder)
+    check_readers(folder, output)
+    metadata = pq.read_metadata(output)
+    assert (metadata.num_row_groups, metadata.num_rows) == (1, FILES * ROWS)
+    assert metadata.schema.equals(pq.read_metadata(folder / "0.parquet").schema)
+    assert metadata.metadata == pq.read_metadata(folder / "0.parquet").metadata
+
+
+@pytest.mark.parametrize("version", ["v1", "v2"])
+def test_files_of_duckdb(folder, version):
+    """DuckDB writes bloom filters with its dictionaries: the merged file has them too, and they tell no lies."""
+    for at in range(FILES):
+        duckdb.sql(
+            f"""copy (select range + {at * ROWS} as id, range % 50 as few, 'x' || (range * 7919 % 10007) as text,
+                     random() as score, if(range % 9 = 0, null, range % 2 = 0) as flag,
+                     case when range % 4 = 0 then null else [range, null] end as list,
+                     {{'a': range, 'b': 'b' || range}} as pair, (range / 7)::decimal(18, 3) as amount
+                from range({ROWS})) to '{folder}/{at}.parquet' (format parquet, parquet_version {version})"""
+        )
+    output = merged(folder)
+    check_readers(folder, output)
+    column = pq.read_metadata(output).row_group(0).column(1)
+    assert (column.path_in_schema, column.bloom_filter_offset is not None) == ("few", True)
+    for few, count in ((7, FILES * ROWS // 50), (77, 0)):
+        assert duckdb.sql(f"select count(*) from read_parquet('{output}') where few = {few}").fetchall() == [(count,)]
+
+
+def test_files_of_polars(folder):
+    """What Polars writes is merged, and read by all."""
+    for at in range(FILES):
+        pl.from_arrow(rows_of(at * ROWS).drop_columns(["map"])).write_parquet(folder / f"{at}.parquet")
+    output = run(folder)
+    assert output.status is UnitStatus.WRITTEN
+    check_readers(folder, Path(output.staged_path))
+
+
+def test_different_encodings_in_one_column(folder):
+    """Pages of one column may be encoded differently from file to file."""
+    encodings = ["PLAIN", "DELTA_BINARY_PACKED", "BYTE_STREAM_SPLIT"]
+    for at, encoding in enumerate(encodings):
+        table = pa.table({"n": np.arange(ROWS) + at})
+        pq.write_table(table, folder / f"{at}.parquet", use_dictionary=False, column_encoding={"n": encoding})
+    output = merged(folder)
+    assert set(pq.read_metadata(output).row_group(0).column(0).encodings) >= set(encodings)
+    check_readers(folder, output)
+
+
+def test_empty_files_and_row_groups(folder):
+    """Files without rows, with and without a row group, add nothing and break nothing."""
+    write_pyarrow(folder)
+    pq.write_table(rows_of(0, 0), folder / "1b.parquet", use_dictionary=["word"])
+    with pq.ParquetWriter(folder / "0a.parquet", rows_of(0, 0).schema, use_dictionary=["word"]) as writer:
+        writer.write_table(rows_of(0, 0))
+        writer.write_table(rows_of(0, 10))
+        writer.write_table(rows_of(0, 0))
+    with pq.ParquetWriter(folder / "00.parquet", rows_of(0, 0).schema, use_dictionary=["word"]):
+        pass
+    check_readers(folder, merged(folder))
+
+
+def test_row_groups_have_the_usual_size(folder):
+    """Row groups of the inputs are joined up to a million rows, and never cut."""
+    for at in range(5):
+        table = pa.table({"n": np.arange(300_000) + at})
+        pq.write_table(table, folder / f"{at}.parquet", use_dictionary=False, row_group_size=100_000)
+    metadata = pq.read_metadata(merged(folder))
+    assert [metadata.row_group(at).num_rows for at in range(metadata.num_row_groups)] == [1_000_000, 500_000]
+
+
+def write_other_writer(folder):
+    """The last file was written by another writer, as its footer says."""
+    write_pyarrow(folder)
+    last = folder / f"{FILES - 1}.parquet"
+    content = last.read_bytes()
+    last.write_bytes(content.replace(b"parquet-cpp-arrow", b"parquet-cpp-other"))
+
+
+def write_old_writer(folder):
+    """All files say that they are of a parquet-mr whose pages cannot stand alone."""
+    write_pyarrow(folder)
+    for path in folder.iterdir():
+        content = path.read_bytes()
+        name = pq.read_metadata(path).created_by.encode()
+        old = b"parquet-mr version 1.6.0 ".ljust(len(name))
+        path.write_bytes(content.replace(name, old))
+
+
+def write_sorted(folder):
+    """The files claim an order."""
+    write_pyarrow(folder, sorting_columns=[pq.SortingColumn(0)], use_dictionary=False)
+    for path in folder.iterdir():
+        table = pq.read_table(path, columns=["id", "small"], partitioning=None)
+        pq.write_table(table, path, sorting_columns=[pq.SortingColumn(0)], use_dictionary=False)
+
+
+REWRITTEN = {
+    "a dictionary everywhere": lambda folder: write_pyarrow(folder, use_dictionary=True),
+    "pages of a few rows": lambda folder: write_pyarrow(folder, data_page_size=100, write_batch_size=10),
+    "files of a few rows": lambda folder: write_pyarrow(folder, rows=20),
+    "a page index": lambda folder: write_pyarrow(folder, write_page_index=True),
+    "int96": lambda folder: write_pyarrow(folder, use_deprecated_int96_timestamps=True),
+    "lz4": lambda folder: write_pyarrow(folder, compression="lz4"),
+    "another writer": write_other_writer,
+    "an old writer": write_old_writer,
+    "a sort order": write_sorted,
+}
+
+
+@pytest.mark.parametrize("what", REWRITTEN)
+def test_what_is_encoded_again(folder, what):
+    """Where copied pages would be bad to read, lose something or mean something else, all is encoded again."""
+    REWRITTEN[what](folder)
+    output = merged(folder, how=How.REWRITE)
+    assert read(output).equals(read(*sorted(folder.iterdir())))
+
+
+def test_codec_on_request_encodes_again(folder):
+    """``--codec`` is a reason to encode again, also if it names the codec that is there."""
+    write_pyarrow(folder, compression="snappy")
+    assert pq.read_metadata(merged(folder, how=How.REWRITE, codec="zstd")).row_group(0).column(0).compression == "ZSTD"
+
+
+def test_a_column_with_a_dictionary_in_one_file_is_encoded_again(folder):
+    """One dictionary among the files of a column is enough; the other columns are still copied."""
+    write_pyarrow(folder)
+    pq.write_table(rows_of(9 * ROWS), folder / "9.parquet", use_dictionary=["word", "text"])
+    output = merged(folder)
+    check_readers(folder, output)
+    assert plan_splice(LocalFileIO(), [str(path) for path in sorted(folder.iterdir())]).encoded_fields == (
+        "text",
+        "word",
+    )
+
+
+def test_the_plan_says_why_not(folder):
+    """A refusal names its reason."""
+    pq.write_table(rows_of(0), folder / "0.parquet", compression="lz4")
+    with pytest.raises(CannotSpliceError, match="codec"):
+        plan_splice(LocalFileIO(), [str(folder / "0.parquet")])
+
+
+# ---- broken and changed files ----
+
+
+class Tampering(LocalFileIO):
+    """Changes the staged output behind the writer's back, or an input after the first read."""
+
+    def __init__(self, change):
+        self.change = change
+
+    def sync_file(self, path):
+        """The writer is done."""
+        super().sync_file(path)
+        if path.endswith(".data"):
+            self.change(Path(path))
+
+
+def flip(path, leaf, *, group=0, share=0.5):
+    """Change one byte within a column chunk."""
+    chunk = pq.read_metadata(path).row_group(group).column(leaf)
+    start = chunk.dictionary_page_offset if chunk.has_dictionary_page else chunk.data_page_offset
+    content = bytearray(path.read_bytes())
+    content[start + int(chunk.total_compressed_size * share)] ^= 0xFF
+    path.write_bytes(content)
+
+
+@pytest.mark.parametrize("codec", ["none", "snappy", "zstd"])
+@pytest.mark.parametrize("leaf", [0, 2, 4, 5, 8])
+def test_a_changed_page_in_the_output_is_found(folder, leaf, codec):
+    """One byte of a page, copied or encoded, decodable or not: a mismatch, and the evidence stays."""
+    write_pyarrow(folder, compression=codec)
+    result = run(folder, io=Tampering(lambda path: flip(path, leaf)))
+    assert result.status is UnitStatus.MISMATCH
+    assert Path(result.staged_path).exists()
+
+
+@pytest.mark.parametrize("leaf", [0, 4])
+def test_a_changed_page_in_an_input_is_found(folder, leaf):
+    """An input that is another one when it is read again: a mismatch."""
+    write_pyarrow(folder, compression="none")
+    assert run(folder, io=Tampering(lambda _: flip(folder / "2.parquet", leaf))).status is UnitStatus.MISMATCH
+
+
+TAMPERED = {
+    "a row lost": lambda table: table.slice(1),
+    "no rows": lambda table: table.slice(0, 0),
+    "a column lost": lambda table: table.drop_columns(["map"]),
+    "all but one column lost": lambda table: table.select(["id"]),
+    "a column renamed": lambda table: table.rename_columns(["ID", *table.column_names[1:]]),
+    "rows exchanged": lambda table: pa.concat_tables([table.slice(ROWS), table.slice(0, ROWS)]),
+}
+
+
+@pytest.mark.parametrize("verify", Verify)
+@pytest.mark.parametrize("what", TAMPERED)
+def test_another_output_is_found(folder, what, verify):
+    """Rows or columns lost, doubled or exchanged in the output; a count sees what a count can see."""
+    write_pyarrow(folder)
+
+    def change(path):
+        pq.write_table(TAMPERED[what](read(path)), path, use_dictionary=False)
+
+    result = run(folder, io=Tampering(change), verify=verify)
+    if verify is Verify.CONTENT or what != "rows exchanged":
+        assert result.status is UnitStatus.MISMATCH
+
+
+@pytest.mark.parametrize("verify", Verify)
+@pytest.mark.parametrize("options", [{"compression": "snappy"}, {"compression": "none", "write_page_checksum": True}])
+def test_a_page_broken_before_is_blamed_on_its_file(folder, verify, options):
+    """A page that nobody can read is not copied into a big file, where it would take the other rows with it."""
+    write_pyarrow(folder, **options)
+    broken = folder / "2.parquet"
+    chunk = pq.read_metadata(broken).row_group(0).column(4)
+    content = bytearray(broken.read_bytes())
+    middle = chunk.data_page_offset + chunk.total_compressed_size // 2
+    content[middle : middle + 300] = b"\xff" * 300
+    broken.write_bytes(content)
+    result = run(folder, verify=verify)
+    assert (result.status, Path(result.blamed).name) == (UnitStatus.UNREADABLE, "2.parquet")
+
+
+@pytest.mark.parametrize("share", [0.0, 0.001])
+def test_a_broken_page_header_is_blamed_on_its_file(folder, share):
+    """Headers are walked before anything is copied."""
+    write_pyarrow(folder)
+    flip(folder / "1.parquet", 4, share=share)
+    result = run(folder)
+    assert result.status in (UnitStatus.UNREADABLE, UnitStatus.FAILED)
+    assert "1.parquet" in result.message
+
+
+# ---- the record of a run ----
+
+
+@pytest.mark.parametrize("verify", Verify)
+def test_a_run_is_proved_again_and_undone(folder, verify):
+    """``verify`` reads the pages of outputs and originals again and sees a changed byte; ``restore`` undoes it all."""
+    write_pyarrow(folder, compression="none")
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+    table = HiveTable(str(folder))
+    outcome = table.compact(MergeOptions(min_files=2, verify=verify))
+    assert [unit.how for unit in outcome.units] == [How.SPLICE]
+    report = table.verify(outcome.run)
+    assert (report.problems, report.originals_read, report.rows) == ((), 1, FILES * ROWS)
+    (output,) = folder.iterdir()
+    content, times = output.read_bytes(), output.stat()
+    flip(output, 0)
+    assert table.verify(outcome.run).problems
+    output.write_bytes(content)
+    os.utime(output, ns=(times.st_atime_ns, times.st_mtime_ns))
+    assert not table.verify(outcome.run).problems
+    table.restore(outcome.run)
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
+
+
+def test_the_plan_calls_it_a_rewrite_and_a_second_merge_has_nothing_to_do(folder):
+    """Whether pages can be copied shows when they are read; the outcome then says how it was done."""
+    write_pyarrow(folder)
+    table = HiveTable(str(folder))
+    assert [unit.how for unit in table.plan(MergeOptions(min_files=2)).outcome.units] == [How.REWRITE]
+    assert [unit.how for unit in table.compact(MergeOptions(min_files=2)).units] == [How.SPLICE]
+    assert table.compact(MergeOptions(min_files=2)).units == ()
+
+
+# ---- statistics ----
+
+VALUES = {
+    "int8": st.integers(-128, 127),
+    "uint8": st.integers(0, 255),
+    "uint32": st.integers(0, 2**32 - 1),
+    "uint64": st.integers(0, 2**64 - 1),
+    "int64": st.integers(-(2**63), 2**63 - 1),
+    "float32": st.floats(width=32),
+    "float64": st.floats(),
+    "string": st.text(max_size=5),
+    "binary": st.binary(max_size=5),
+    "bool": st.booleans(),
+    "decimal128(9, 2)": st.decimals(-1_000_000, 1_000_000, places=2),
+    "decimal128(30, 2)": st.decimals(-1_000_000, 1_000_000, places=2),
+    "date32": st.dates(),
+    "list": st.lists(st.integers(-128, 127) | st.none(), max_size=3),
+}
+TYPES = {
+    **{name: pa.type_for_alias(name) for name in VALUES if "(" not in name and name != "list"},
+    "decimal128(9, 2)": pa.decimal128(9, 2),
+    "decimal128(30, 2)": pa.decimal128(30, 2),
+    "list": pa.list_(pa.int64()),
+}
+
+
+@st.composite
+def tables(draw):
+    """Some tables of one random schema."""
+    kinds = draw(st.lists(st.sampled_from(sorted(VALUES)), min_size=1, max_size=4))
+    schema = pa.schema([pa.field(f"c{at}", TYPES[kind]) for at, kind in enumerate(kinds)])
+    made = []
+    for _ in range(draw(st.integers(2, 4))):
+        rows = draw(st.integers(0, 12))
+        columns = [
+            pa.array(draw(st.lists(VALUES[kind] | st.none(), min_size=rows, max_size=rows)), TYPES[kind])
+            for kind in kinds
+        ]
+        made.append(pa.table(columns, schema=schema))
+    return made
+
+
+def check_bounds(path):
+    """No value lies outside of what the footer tells of its row group, and the nulls are as many."""
+    file = pq.ParquetFile(path)
+    for number in range(file.num_row_groups):
+        table, group = file.read_row_group(number), file.metadata.row_group(number)
+        for at, column in enumerate(table.columns):
+            statistics = group.column(at).statistics
+            if pa.types.is_nested(column.type) or statistics is None:
+                continue
+            assert statistics.null_count == column.null_count
+            values = column.drop_null()
+            if statistics.has_min_max and len(values):
+                low, high = (pa.scalar(bound, column.type) for bound in (statistics.min, statistics.max))
+                assert pc.min(pc.cast(values, column.type)).as_py() >= low.as_py() or np.isnan(low.as_py())
+                assert pc.max(values).as_py() <= high.as_py()
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(made=tables(), options=st.sampled_from([{}, {"data_page_version": "2.0"}, {"store_decimal_as_integer": True}]))
+def test_random_tables(tmp_path_factory, tiny_pages, made, options):
+    """Rows in order, null counts and bounds are right for random values of random types, nulls among them."""
+    folder = tmp_path_factory.mktemp("random") / "t"
+    folder.mkdir()
+    (folder.parent / "staging").mkdir()
+    for at, table in enumerate(made):
+        pq.write_table(table, folder / f"{at}.parquet", use_dictionary=False, **options)
+    result = run(folder)
+    assert result.status is UnitStatus.WRITTEN, result
+    expected = pa.concat_tables(made)
+    assert result.how is (How.SPLICE if expected.num_rows else How.REWRITE)
+    output = Path(result.staged_path)
+    assert str(read(output).to_pylist()) == str(expected.to_pylist())
+    assert read(output).num_rows == duckdb.read_parquet(str(output)).count("*").fetchall()[0][0]
+    check_bounds(output)
+
+
+def bounds_of(folder, *columns, **options):
+    """Merge files of one column each; return what the footer of the merged one tells."""
+    for at, column in enumerate(columns):
+        pq.write_table(pa.table({"c": column}), folder / f"{at}.parquet", use_dictionary=False, **options)
+    return pq.read_metadata(merged(folder)).row_group(0).column(0).statistics
+
+
+@pytest.mark.usefixtures("tiny_pages")
+class TestStatistics:
+    """Bounds are kept where the order of a type is known, and left out where it is not."""
+
+    @pytest.mark.parametrize(
+        ("kind", "values", "low", "high"),
+        [
+            (pa.int32(), [[-5, 3], [7, None]], -5, 7),
+            (pa.uint32(), [[1], [2**32 - 1]], 1, 2**32 - 1),
+            (pa.uint64(), [[2**63], [5]], 5, 2**63),
+            (pa.string(), [["b"], ["é", "a"]], "a", "é"),
+            (pa.binary(), [[b"\xff"], [b"\x01"]], b"\x01", b"\xff"),
+            (pa.bool_(), [[True], [False]], False, True),
+            (pa.decimal128(25, 1), [[decimal.Decimal(-15)], [decimal.Decimal(25)]], -15, 25),
+            (pa.float64(), [[1.5], [-2.5]], -2.5, 1.5),
+        ],
+    )  # fmt: skip
+    def test_the_widest_bounds_win(self, folder, kind, values, low, high):
+        """Signed, unsigned, bytewise, decimal: each type in its own order."""
+        found = bounds_of(folder, *(pa.array(one, kind) for one in values))
+        assert (found.min, found.max) == (low, high)
+        assert found.null_count == sum(one.count(None) for one in values)
+
+    def test_files_of_nulls_do_not_count(self, folder):
+        """A file with nothing but nulls has no bounds, and needs none."""
+        found = bounds_of(folder, pa.array([3, 4]), pa.array([None, None], pa.int64()))
+        assert (found.min, found.max, found.null_count) == (3, 4, 2)
+
+    def test_one_file_without_bounds_is_enough(self, folder):
+        """Who does not know all files, says nothing."""
+        pq.write_table(pa.table({"c": [1, 2]}), folder / "9.parquet", use_dictionary=False, write_statistics=False)
+        assert not (found := bounds_of(folder, pa.array([3, 4]))) or not found.has_min_max
+
+    def test_zero_has_two_signs(self, folder):
+        """The bounds of zeros take in both."""
+        found = bounds_of(folder, pa.array([0.0]), pa.array([-0.0]))
+        assert struct.pack("<dd", found.min, found.max) == struct.pack("<dd", -0.0, 0.0)
+
+    def test_half_floats_have_none(self, folder):
+        """Their order is not bytewise."""
+        found = bounds_of(folder, pa.array([np.float16(1)]), pa.array([np.float16(-2)]))
+        assert not found.has_min_max
