@@ -106,8 +106,8 @@ def _lossless_batches(
 ) -> Iterator[pa.RecordBatch]:
     """Yield the rows; INT96 columns stand in them twice, as micro- and as nanoseconds (see int96.py)."""
     batches = read_batches(file, path, batch_rows=batch_rows, columns=columns)
-    int96 = int96_columns(file)
-    if not int96 or columns is not None:
+    int96 = [path for path in int96_columns(file) if columns is None or path.split(".", 1)[0] in columns]
+    if not int96:
         yield from batches
         return
     for batch, nanos in zip(batches, read_in_unit(io, path, "ns", columns=int96, batch_rows=batch_rows), strict=True):

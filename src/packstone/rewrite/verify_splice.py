@@ -71,8 +71,7 @@ def _digest_chunks(io: FileIO, paths: Sequence[str], copied: Sequence[int]) -> l
     values = [0] * len(copied)
     for path in paths:
         with open_parquet(io, path) as file, io.open_input(path) as source:
-            if copied[-1] >= file.metadata.num_columns:
-                raise VerificationError(f"{path} has fewer columns than were copied.", file=path)
+            _check_columns(file, copied, path)
             for number in range(file.num_row_groups):
                 group = file.metadata.row_group(number)
                 for at, leaf in enumerate(copied if group.num_rows else ()):
@@ -80,6 +79,11 @@ def _digest_chunks(io: FileIO, paths: Sequence[str], copied: Sequence[int]) -> l
                     digests[at].update(_chunk_bytes(source, chunk, path))
                     values[at] += chunk.num_values
     return [(count, digest.digest()) for count, digest in zip(values, digests, strict=True)]
+
+
+def _check_columns(file: pq.ParquetFile, copied: Sequence[int], path: str) -> None:
+    if max(copied, default=0) >= file.metadata.num_columns:
+        raise VerificationError(f"{path} has fewer columns than were copied.", file=path)
 
 
 def _chunk_bytes(source: pa.NativeFile, chunk: pq.ColumnChunkMetaData, path: str) -> pa.Buffer:
@@ -92,8 +96,7 @@ def _chunk_bytes(source: pa.NativeFile, chunk: pq.ColumnChunkMetaData, path: str
 
 def _decode(io: FileIO, path: str, copied: Sequence[int]) -> None:
     with open_parquet(io, path) as file:
-        if copied[-1] >= file.metadata.num_columns:
-            raise VerificationError(f"{path} has fewer columns than were copied.", file=path)
+        _check_columns(file, copied, path)
         fields = copied_fields(file, copied)
     for _ in all_rows(io, [path], columns=list(fields)):
         pass
