@@ -58,6 +58,7 @@ class BucketOutcome:
     reason: str
     why: str
     output: str
+    picked: int  # how many of the runs are taken, from the first; 0 for tables without keys
     rewrite_bytes: int
     upgraded_files: int
 
@@ -69,6 +70,7 @@ class BucketOutcome:
             "reason": self.reason,
             "why": self.why,
             "output": self.output,
+            "picked": self.picked,
             "rewrite_bytes": self.rewrite_bytes,
             "upgraded_files": self.upgraded_files,
         }

@@ -29,7 +29,7 @@ class PaimonStrategy(StrEnum):
 class PaimonOptions:
     """How to compact, which buckets, and how the work is cut."""
 
-    strategy: PaimonStrategy = PaimonStrategy.MINOR
+    strategy: PaimonStrategy = PaimonStrategy.MINOR  # its name will do
     rules: str = "2.1"  # the generation of the universal rules
     partitions: tuple[PartitionSpec, ...] = ()  # any of these; empty: all
     buckets: tuple[tuple[int, int], ...] = ()  # ranges, both ends included; empty: all
@@ -42,6 +42,7 @@ class PaimonOptions:
     memory_bytes: int = 256 * _MB
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "strategy", parse_strategy(self.strategy))
         if self.commit_every_bytes <= 0:
             raise InvalidInputError("--commit-every must be larger than zero, for example 16G.")
         if self.partition_idle_seconds is not None and self.partition_idle_seconds < 0:

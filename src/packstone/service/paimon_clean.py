@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from packstone.tables.paimon.leftovers import Leftovers
     from packstone.tables.paimon.store import PaimonStore
 
+RUN_RECORD_SECONDS = 30 * 86_400  # a run on another machine is over by then, and the history knows it
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExpiryRequest:
@@ -87,14 +89,32 @@ class PaimonCleaner:
             if report.expiry is not None and not report.expiry.in_doubt:
                 expire(self._store.io, report.expiry)
             remove_leftovers(self._store.io, report.leftovers)
+            self._forget_old_runs()
         return report
+
+    def _forget_old_runs(self) -> None:
+        """Remove the records of runs that are long over and have no file left to tell of."""
+        io, runs = self._store.io, self._runs_folder
+        try:
+            names = [entry.name for entry in io.list_dir(runs)]
+        except FileNotFoundError:
+            return
+        for name in names:
+            info = io.stat(f"{runs}/{name}/run.json")
+            is_old = info is not None and time.time() - info.mtime_ns / 1e9 > RUN_RECORD_SECONDS
+            if is_old and not any(entry.name.startswith("created-") for entry in io.list_dir(f"{runs}/{name}")):
+                io.remove_tree(f"{runs}/{name}")
+
+    @property
+    def _runs_folder(self) -> str:
+        return f"{find_state_folder(self._store.io, self._store.path)}/runs"
 
     def _plan(self, *, dry_run: bool, request: ExpiryRequest | None) -> PaimonCleanReport:
         store = self._store
         leftovers = find_leftovers(
             store.io,
             store.path,
-            runs_folder=f"{find_state_folder(store.io, store.path)}/runs",
+            runs_folder=self._runs_folder,
             now_seconds=time.time(),
             safe_age_seconds=SAFE_AGE_SECONDS,
         )

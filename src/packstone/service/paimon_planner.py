@@ -63,6 +63,13 @@ class PaimonPlanner:
         if self.asked.partition_idle_seconds is not None:
             self._find_idle(self.asked.partition_idle_seconds)
 
+    @property
+    def is_filtered(self) -> bool:
+        """Whether the caller chose some buckets."""
+        asked = self.asked
+        chosen = asked.partitions or asked.buckets or self.filters.where
+        return bool(chosen) or asked.partition_idle_seconds is not None
+
     def plan(self) -> Iterator[BucketPlan]:
         """Yield the plan of every bucket that the filters let through, also of those with nothing to do."""
         is_lean = self.store.options.record_expire_ms is None

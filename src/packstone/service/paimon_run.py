@@ -404,7 +404,7 @@ def _unit_outcome(
         inputs=tuple(file.file_name for file in planned.files),
         outputs=outputs,
         how=How.UPGRADE if is_upgrade else How.REWRITE,
-        why=f"{plan.why} -> L{planned.output_level}",
+        why=plan.why,
         bytes_before=planned.input_bytes,
         bytes_after=planned.input_bytes if is_upgrade else sum(file.file_size for file in files),
         rows=sum(result.rows_out for result in results),

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from packstone.errors import InvalidInputError, PackstoneError, RefusedError
 from packstone.model.filters import Budget, Filters
 from packstone.model.outcome import BucketOutcome, Cost, Outcome, Status, UnitOutcome, status_of
-from packstone.model.paimon_options import PaimonOptions
+from packstone.model.paimon_options import PaimonOptions, parse_strategy
 from packstone.model.skipped import SkipKind, SkipLog, Skipped
 from packstone.model.unit import How
 from packstone.service.engine import Engine, InlineEngine, LazyEngine
@@ -75,9 +75,17 @@ class PaimonTable:
         """Describe the table: files, levels, sorted runs, what stands in the way of compacting it."""
         return observe_paimon(open_store(self._io, self.path))
 
-    def plan(self, options: PaimonOptions | None = None, *, filters: Filters | None = None) -> PaimonPlan:
-        """Say what ``compact`` would do and why; writes nothing."""
+    def plan(
+        self,
+        options: PaimonOptions | None = None,
+        *,
+        filters: Filters | None = None,
+        strategy: str | None = None,
+    ) -> PaimonPlan:
+        """Say what ``compact`` would do and why; writes nothing. ``strategy`` goes over that of the options."""
         options, filters = options or PaimonOptions(), filters or Filters()
+        if strategy is not None:
+            options = replace(options, strategy=parse_strategy(strategy))
         began = time.perf_counter()
         store = open_store(self._io, self.path, overrides=options.overrides)
         _check_allowed(store)
@@ -203,7 +211,7 @@ def _planned(store: PaimonStore, planner: PaimonPlanner, *, options: PaimonOptio
         units=tuple(units),
         buckets=tuple(buckets),
         skipped=skipped,
-        message=_message(count, totals.files),
+        message=_message(count, planner),
         warnings=_warnings(store),
     )
 
@@ -215,7 +223,7 @@ def _planned_units(store: PaimonStore, plan: BucketPlan) -> list[UnitOutcome]:
             inputs=tuple(file.file_name for file in unit.files),
             outputs=(),
             how=unit.how,
-            why=f"{plan.why} -> L{unit.output_level}",
+            why=plan.why,
             bytes_before=unit.input_bytes,
         )
         for unit in plan.units
@@ -229,6 +237,7 @@ def _bucket_outcome(store: PaimonStore, plan: BucketPlan) -> BucketOutcome:
         reason=plan.reason,
         why=plan.why,
         output=plan.output,
+        picked=plan.picked,
         rewrite_bytes=plan.rewrite_bytes,
         upgraded_files=plan.upgraded,
     )
@@ -265,7 +274,7 @@ def _done(store: PaimonStore, run: PaimonRun, *, options: PaimonOptions, began: 
         units=units,
         skipped=skipped,
         snapshots=tuple(published.snapshot_id for published in run.published),
-        message=_message(len(units), totals.files),
+        message=_message(len(units), run.planner),
         warnings=_warnings(store),
     )
 
@@ -304,10 +313,12 @@ def _cost(read_bytes: int, write_bytes: int, *, files_in: int, files_out: int) -
     )
 
 
-def _message(count: int, files: int) -> str:
+def _message(count: int, planner: PaimonPlanner) -> str:
     if count:
         return ""
-    return "No bucket needs compacting." if files else "No bucket holds files."
+    if planner.totals.buckets == 0 and planner.is_filtered:
+        return "No bucket matches the filters."
+    return "No bucket needs compacting." if planner.totals.files else "No bucket holds files."
 
 
 def _warnings(store: PaimonStore) -> tuple[str, ...]:

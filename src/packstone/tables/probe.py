@@ -97,7 +97,7 @@ def _why_not_by_names(io: FileIO, directory: str, folders: set[str]) -> str | No
     if any(_FLINK_FOLDER.match(name) for name in folders) or {"shared", "taskowned"} <= folders:
         return _FLINK_WHY
     if {"snapshot", "schema"} <= folders:
-        return "an Apache Paimon table, whose files are named in its manifests; compact it as such"
+        return "an Apache Paimon table, whose files are named in its manifests; give it as a target of its own"
     if "metadata" in folders and _holds(io, f"{directory}/metadata", _ICEBERG_METADATA):
         return "an Apache Iceberg table; use Iceberg's rewrite_data_files"
     if "Metadata" in folders:

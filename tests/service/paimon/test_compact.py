@@ -1,6 +1,7 @@
 """Compactions of a table that another program writes to: choice of buckets, budgets, conflicts, upgrades."""
 
 import json
+import os
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -104,6 +105,8 @@ def test_only_the_chosen_buckets_are_touched(parted, options, filters, expected)
         ({"partitions": parse_partitions("q=1")}, Filters(), "q is no partition column"),
         ({"partitions": parse_partitions("p=1")}, Filters(where="p = 1"), "cannot be used together"),
         ({"overrides": (("bucket", "7"),)}, Filters(), "bucket cannot be changed"),
+        ({"overrides": (("ignore-delete", "true"),)}, Filters(), "ignore-delete cannot be changed"),
+        ({"overrides": (("sequence.field.sort-order", "descending"),)}, Filters(), "cannot be changed"),
         ({"overrides": (("num-levels", "many"),)}, Filters(), "num-levels"),
     ],
 )
@@ -269,3 +272,31 @@ def test_a_rescaled_bucket_is_left_alone(lake):
     assert {skip.why for skip in outcome.skipped} == {
         "its files were written for 2 buckets, the table has 4; rescale it first"
     }
+
+
+def test_filters_that_match_nothing_say_so(parted):
+    """A slip in a partition's value is no table that needs nothing."""
+    outcome = PaimonTable(parted.table).compact(PaimonOptions(partitions=parse_partitions("p=9")))
+    assert (outcome.status, outcome.message) == ("nothing-to-do", "No bucket matches the filters.")
+
+
+def test_a_strategy_goes_by_its_name(lake):
+    """Options and plans take the words of the command line; a wrong one is named."""
+    table = PaimonTable(lake.table)
+    assert PaimonOptions(strategy="full").strategy is PaimonStrategy.FULL
+    (bucket, _) = table.plan(strategy="full").outcome.buckets
+    assert (bucket.reason, bucket.picked, bucket.output) == ("full", 3, "L5")
+    with pytest.raises(InvalidInputError, match="small-files is no strategy for Paimon"):
+        table.plan(strategy="small-files")
+
+
+def test_old_run_records_are_cleaned(lake):
+    """The record of a run that left nothing behind goes after a month; a young one stays."""
+    runs = lake.path.parent / ".packstone/t/runs"
+    outcome = PaimonTable(lake.table).compact(FULL)
+    PaimonTable(lake.table).clean()
+    record = runs / outcome.run / "run.json"
+    assert record.exists()
+    os.utime(record, (0, 0))
+    PaimonTable(lake.table).clean()
+    assert not record.parent.exists()

@@ -51,7 +51,7 @@ def test_a_snapshot_goes_only_if_its_successor_is_old():
     """Whoever began to read snapshot 3 before 4 came has the whole retention."""
     expired, why = pick(20, ages={4: 0.5})
     assert expired == [1, 2]
-    assert why == "snapshot 4 is younger than 3600 seconds"
+    assert why == "snapshot 4 is younger than 1 h 0 min"
 
 
 def test_beyond_the_maximum_age_does_not_count():

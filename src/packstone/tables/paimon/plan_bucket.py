@@ -85,6 +85,7 @@ class BucketPlan:
     reason: str = ""
     why: str
     output: str = ""
+    picked: int = 0  # how many of the runs are taken, from the first
     units: tuple[PlannedUnit, ...] = ()
     is_refused: bool = False
     is_corrupt: bool = False
@@ -159,7 +160,15 @@ def _work_out(
         units = _section_units(bucket, rules, pick=pick, view=view)
     if not units:
         return BucketPlan(bucket=bucket, runs=told, why=f"{pick.why}; its only file stands there already")
-    return BucketPlan(bucket=bucket, runs=told, reason=pick.reason, why=pick.why, output=str(pick.output), units=units)
+    return BucketPlan(
+        bucket=bucket,
+        runs=told,
+        reason=pick.reason,
+        why=pick.why,
+        output=str(pick.output),
+        picked=len(taken),
+        units=units,
+    )
 
 
 def _file_rewrites(

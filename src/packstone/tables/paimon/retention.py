@@ -12,6 +12,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from packstone.model.sizes import format_duration
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
@@ -58,7 +60,7 @@ def pick_expired(
     """Choose the snapshots that are over. ``ids`` is not empty; ``time_ms`` tells when one of them was committed."""
     earliest, latest = ids[0], ids[-1]
     bounds = [
-        (latest - max(options.retained_min, 1) + 1, f"{max(options.retained_min, 1)} snapshots are always kept"),
+        (latest - max(options.retained_min, 1) + 1, _always_kept(max(options.retained_min, 1))),
         (earliest + options.limit, f"at most {options.limit} go at once"),
     ]
     if next_to_consume is not None:
@@ -67,8 +69,15 @@ def pick_expired(
     for snapshot_id in (at for at in ids if max(latest - options.retained_max + 1, earliest) <= at < end):
         following = next((at for at in ids if at > snapshot_id), latest)
         if now_ms - options.time_retained_ms <= time_ms(following):
-            end, why = snapshot_id, f"snapshot {following} is younger than {options.time_retained_ms // 1000} seconds"
+            end, why = (
+                snapshot_id,
+                f"snapshot {following} is younger than {format_duration(options.time_retained_ms / 1000)}",
+            )
             break
     expired = tuple(at for at in ids if at < end)
     first = next(at for at in ids if at >= end) if end > earliest else earliest
     return Expirable(expired=expired, first_retained=first, why=why)
+
+
+def _always_kept(count: int) -> str:
+    return "the newest snapshot is always kept" if count == 1 else f"{count} snapshots are always kept"

@@ -19,24 +19,23 @@ if TYPE_CHECKING:
     from packstone.tables.paimon.manifest_entry import BucketFiles
     from packstone.tables.paimon.table_schema import TableSchema
 
-# Options that say what a table is; to change them for one run would write files that the table cannot hold.
-_FIXED_OPTIONS = frozenset(
-    {
-        "bucket",
-        "bucket-key",
-        "merge-engine",
-        "sequence.field",
-        "changelog-producer",
-        "deletion-vectors.enabled",
-        "row-tracking.enabled",
-        "data-evolution.enabled",
-        "sequence.snapshot-ordering",
-        "partition",
-        "primary-key",
-        "type",
-        "path",
-        "branch",
-    }
+# What one run may choose for itself: when and how files are written. Anything else says what the table is, or which
+# rows it has; to change that for one run would write files that the table's readers understand differently.
+_FREE_OPTIONS = (
+    "num-sorted-run.",
+    "num-levels",
+    "compaction.",
+    "lookup-compact",
+    "target-file-size",
+    "file.compression",
+    "file.format",
+    "file.block-size",
+    "metadata.stats-",
+    "manifest.",
+    "commit.",
+    "snapshot.",
+    "source.split.",
+    "write-only",
 )
 
 
@@ -82,7 +81,7 @@ def open_store(io: FileIO, path: str, *, overrides: tuple[tuple[str, str], ...] 
     schemas = {number: read_schema(io, location.path, number) for number in list_schema_ids(io, location.path)}
     latest = read_latest_schema(io, location.path)
     for name, _ in overrides:
-        if name in _FIXED_OPTIONS:
+        if not name.startswith(_FREE_OPTIONS):
             raise InvalidInputError(f"--option {name} cannot be changed for one run; it says what the table is.")
     schema = replace(latest, options=tuple({**dict(latest.options), **dict(overrides)}.items()))
     return PaimonStore(
