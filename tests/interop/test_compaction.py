@@ -8,7 +8,6 @@ from paimon_interop.cases import (
     CASES,
     ORDERS,
     Case,
-    aggregation,
     append_files,
     composite,
     deletes,
@@ -207,11 +206,10 @@ def test_files_of_the_rust_writer(python, prove, maker):
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize("case", [partitioned(), aggregation(), append_files()], ids=str)
+@pytest.mark.parametrize("case", [partitioned(), append_files()], ids=str)
 def test_on_spark(python, prove, case):
     """The same when Spark does the work."""
     proof = prove(case)
     proof.compact("--strategy", "full", engine="spark")
     case.write(python, proof.table, case.later)
-    proof.compact("--strategy", "full", engine="spark")
-    proof.compact("--strategy", "full", status="nothing-to-do")
+    proof.compact_twice("--strategy", "full")

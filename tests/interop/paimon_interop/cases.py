@@ -303,26 +303,36 @@ def dynamic_buckets() -> Case:
     return replace(long_key("dynamic_bucket"), options={"bucket": "-1", "dynamic-bucket.target-row-num": "10"})
 
 
-def many_types() -> Case:
+def many_types(file_format: str) -> Case:
     """A value of every type, nulls in every column, nested ones too."""
-    kinds = (*KEYS_OF_TYPES, ARRAY, MAP, ROW)
-    nested = ([[1, None], []], [[["a", 1], ["b", None]], []], [{"x": 1, "y": "z"}, {"x": None, "y": None}])
+    pools = {kind: pool for kind, pool in KEYS_OF_TYPES.items() if (kind, file_format) not in NOT_WRITTEN}
+    if file_format == "orc":  # PyArrow reads ORC's times as nanoseconds, for which the year 9999 is too far
+        pools["TIMESTAMP(6)"] = pools["TIMESTAMP(6)"][:2]
+    kinds = [*pools, *([ARRAY, MAP, ROW] if file_format != "avro" else [ARRAY])]
+    nested = (
+        [[1, 2 if file_format == "avro" else None], []],
+        [[["a", 1], ["b", None]], []],
+        [{"x": 1, "y": "z"}, {"x": None, "y": None}],
+    )
 
     def row(key: int, n: int) -> list[Any]:
-        values = [pool[(key + n + at) % len(pool)] for at, pool in enumerate((*KEYS_OF_TYPES.values(), *nested))]
+        pool_of = [*pools.values(), *nested][: len(kinds)]
+        values = [pool[(key + n + at) % len(pool)] for at, pool in enumerate(pool_of)]
         return [key] + [None if (key + n + at) % 4 == 0 else value for at, value in enumerate(values)]
 
     return Case(
-        name="many_types",
+        name=f"many_types_{file_format}",
         fields=(("id", "BIGINT"), *((f"c{at}", kind) for at, kind in enumerate(kinds))),
         keys=("id",),
-        options=ONE_BUCKET,
+        options=ONE_BUCKET | {"file.format": file_format},
         commits=runs(row, count=4, keys=12, step=4),
         later=runs(row, count=2, keys=9, step=3, first=5),
-        readers=NOT_JAVA,
+        # The reader of ORC in pypaimon-rust stumbles over parts of seconds before 1970.
+        readers=("pypaimon",) if file_format == "orc" else NOT_JAVA,
     )
 
 
+NOT_WRITTEN = {("TIMESTAMP(9)", "avro")}  # by pypaimon; nor maps, rows and nulls in arrays
 ARRAY = {"type": "ARRAY", "element": "INT"}
 MAP = {"type": "MAP", "key": "STRING", "value": "INT"}
 ROW = {
@@ -398,6 +408,8 @@ CASES = (
     newest_by_two("ascending"),
     newest_by_two("descending"),
     dynamic_buckets(),
-    many_types(),
+    many_types("parquet"),
+    many_types("orc"),
+    many_types("avro"),
     *KEY_TYPES,
 )
