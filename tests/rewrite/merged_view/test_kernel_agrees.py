@@ -28,7 +28,7 @@ KEY_TYPES = {
     "date": (pa.date32(), st.dates()),
     "time": (pa.timestamp("us"), st.datetimes()),
     "price": (pa.decimal128(10, 2), st.decimals(-99, 99, places=2)),
-    "wide": (pa.decimal128(38, 0), st.integers(-(10**27), 10**27).map(Decimal)),
+    "wide": (pa.decimal128(38, 0), st.integers(-(10**37), 10**37).map(Decimal)),
     "flag": (pa.bool_(), st.booleans()),
 }
 

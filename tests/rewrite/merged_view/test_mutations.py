@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from merge_model import DELETE, INSERT, UPDATE_AFTER, Case, Record
 
 from packstone.errors import UnreadableFileError, VerificationError
 from packstone.model.unit import Verify
-from packstone.rewrite.merge_spec import EngineSpec, KeyRange, OutputSpec, pack_value
+from packstone.rewrite.merge_spec import EngineSpec, KeyRange, OutputSpec, WrittenFile, pack_schema, pack_value
 from packstone.rewrite.merged_view.verify_merge import verify_merge
 
 TYPES = {"k": pa.int64(), "a": pa.int64(), "b": pa.float64(), "c": pa.string()}
@@ -267,7 +268,48 @@ def test_thin_outputs_have_their_keys_in_the_value_columns() -> None:
     case = make_case(drop_deletes=False)
     file = case.write(case.expected(), "out-0")
     case.options["output"] = OutputSpec(directory="/t", thin=True)
-    assert verify_merge(case.io, case.spec, (file,)).rows == 40
+    with pytest.raises(VerificationError, match="has the columns"):
+        verify_merge(case.io, case.spec, (file,))
+    thin = rewrite(case, file, lambda table: table.drop_columns("_KEY_k"))
+    assert verify_merge(case.io, case.spec, (thin,)).rows == 40
+
+
+def rewrite(case: Case, file: WrittenFile, change_table) -> WrittenFile:
+    """The same file with its columns otherwise."""
+    table = change_table(pq.read_table(pa.BufferReader(case.io.read_bytes(file.path))))
+    path = "/t/rewritten.parquet"
+    with case.io.open_output(path) as sink:
+        pq.write_table(table, sink)
+    return replace(file, path=path, size_bytes=case.io.stat(path).size_bytes)
+
+
+@pytest.mark.parametrize(
+    ("change_table", "message"),
+    [
+        (lambda table: table.select([*table.column_names[:-2], "c", "b"]), "has the columns"),
+        (lambda table: table.append_column("d", table.column("a")), "has the columns"),
+        (lambda table: table.set_column(4, "a", table.column("a").cast(pa.int32())), "column a is int32, not int64"),
+    ],
+    ids=["other order", "one more", "narrower"],
+)
+def test_columns_stored_otherwise_are_told(change_table, message: str) -> None:
+    """Rows that read alike are not enough."""
+    case = make_case(drop_deletes=False)
+    file = rewrite(case, case.write(case.expected(), "out-0"), change_table)
+    with pytest.raises(VerificationError, match=message):
+        verify_merge(case.io, case.spec, (file,))
+
+
+def test_a_lost_field_id_is_told() -> None:
+    """Field ids are how columns are found after renames."""
+    case = make_case(drop_deletes=False)
+    file = case.write(case.expected(), "out-0")
+    fields = [field.with_metadata({"PARQUET:field_id": str(at)}) for at, field in enumerate(case.schema)]
+    case.options["arrow_schema"] = pack_schema(pa.schema(fields))
+    with pytest.raises(VerificationError, match="field id"):
+        verify_merge(case.io, case.spec, (file,))
+    kept = rewrite(case, file, lambda table: table.cast(pa.schema(fields)))
+    assert verify_merge(case.io, case.spec, (kept,)).rows == 40
 
 
 def test_a_wrong_aggregate_is_told() -> None:

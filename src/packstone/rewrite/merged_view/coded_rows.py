@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 # Codes take at most so much of a value, dictionary included: where a writer gave up its dictionary and wrote the
 # strings themselves, making one here costs more than it saves.
 _CODE_BYTES = 3
+_BUFFER_BYTES = 128 << 10  # a column chunk is read in such pieces instead of whole
 
 
 def read_coded(
@@ -39,8 +40,9 @@ def read_coded(
         yield from read_rows(io, file, schema, batch_bytes=batch_bytes, keep=keep)
         return
     rows = 0
-    with open_parquet(io, file.path, read_dictionary=coded) as parquet:
-        batch_rows = max(1, min(batch_rows_for(decoded_row_bytes(parquet, file.path, known=0)), batch_bytes))
+    with open_parquet(io, file.path, read_dictionary=coded, buffer_size=_BUFFER_BYTES) as parquet:
+        row_bytes = decoded_row_bytes(parquet, file.path, known=0)
+        batch_rows = max(1, min(batch_rows_for(row_bytes), batch_bytes // row_bytes))
         for batch in read_batches(parquet, file.path, batch_rows=batch_rows, columns=schema.names):
             rows += batch.num_rows
             yield batch.select(schema.names)

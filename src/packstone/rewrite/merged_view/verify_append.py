@@ -13,6 +13,7 @@ from packstone.rewrite.data_files.rows import read_rows
 from packstone.rewrite.fingerprint import Fingerprint
 from packstone.rewrite.merge_spec import AppendSpec, InputFile, WrittenFile, unpack_schema
 from packstone.rewrite.merged_view.check_facts import FileFacts
+from packstone.rewrite.merged_view.check_shape import check_shape
 from packstone.rewrite.merged_view.read_view import as_input, blame_output
 from packstone.rewrite.merged_view.verify_merge import Verified
 from packstone.rewrite.ordered_digest import digest_batches
@@ -41,6 +42,8 @@ def verify_append(io: FileIO, spec: AppendSpec, written: tuple[WrittenFile, ...]
     outputs = tuple(as_input(file, spec.output, schema) for file in written)
     facts = {file.path: FileFacts(schema, ()) for file in written}
     with blame_output():
+        for file in written:
+            check_shape(io, file, spec.output, schema=whole)
         after = _digest(spec, _read(io, outputs, schema, batch_bytes=batch_bytes, facts=facts))
     for file in written:
         facts[file.path].check(io, file)

@@ -29,11 +29,12 @@ from pyarrow import types
 
 from packstone.errors import VerificationError
 from packstone.rewrite.fingerprint import Fingerprint
-from packstone.rewrite.merge_spec import MergeEngine, MergeSpec, WrittenFile
+from packstone.rewrite.merge_spec import MergeEngine, MergeSpec, WrittenFile, unpack_schema
 from packstone.rewrite.merged_view.check_facts import FileFacts
+from packstone.rewrite.merged_view.check_shape import check_shape
 from packstone.rewrite.merged_view.layout import Layout
 from packstone.rewrite.merged_view.order_codes import codes_per_value
-from packstone.rewrite.merged_view.read_view import Block, ViewReader
+from packstone.rewrite.merged_view.read_view import Block, ViewReader, blame_output
 from packstone.rewrite.merged_view.row_lanes import Lanes, Scratch
 from packstone.rewrite.merged_view.slim_rows import make_slim, merge_slim
 from packstone.rewrite.merged_view.spread import HI, LO, Spread, part_bits
@@ -101,6 +102,7 @@ class _View:
     def __init__(self, io: FileIO, spec: MergeSpec, *, temp_folder: str | None) -> None:
         self.spec = spec
         self.layout = Layout.of(spec)
+        self.left_out = spec.key_columns if spec.output.thin else ()
         self._folder = temp_folder
         self._scratch = Scratch()
         keeps_one = spec.engine.name in {MergeEngine.DEDUPLICATE.value, MergeEngine.FIRST_ROW.value}
@@ -154,6 +156,11 @@ def _read_back(io: FileIO, view: _View, written: tuple[WrittenFile, ...]) -> Fin
     facts = {file.path: FileFacts(view.layout.output_schema, view.layout.keys) for file in written}
     if len(facts) < len(written):
         raise VerificationError("An output is listed twice.")
+    with blame_output():
+        for file in written:
+            check_shape(
+                io, file, view.spec.output, schema=unpack_schema(view.spec.arrow_schema), left_out=view.left_out
+            )
     for block in view.reader.read_outputs(written):
         facts[block.file.path].add(block.batch)
         if view.spec.drop_deletes and (block.kind & 1).any():
