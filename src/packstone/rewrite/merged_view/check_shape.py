@@ -22,7 +22,7 @@ _FIELD_ID = b"PARQUET:field_id"
 def check_shape(
     io: FileIO, file: WrittenFile, output: OutputSpec, *, schema: pa.Schema, left_out: Collection[str] = ()
 ) -> None:
-    """Raise unless a Parquet file has exactly the columns asked for, in their order; other formats have their own types."""
+    """Raise unless a Parquet file has exactly the columns asked for, in order; other formats have their own types."""
     if output.file_format is not FileFormat.PARQUET:
         return
     wanted = [field for field in schema if field.name not in left_out]
