@@ -36,7 +36,8 @@ def main() -> None:
                 table = case.create(maker, Path(scratch) / "d.db" / case.name)
                 found = Readers(python, java).rows(table, case.readers)
                 more = {"rows_after_full": first_rows(case.commits)} if case.hides_level0 else {}
-                write_fixture(case.name, table, {"made_by": MAKERS[type(case)], **found, **more})
+                made_by = "pypaimon-rust 0.4.0" if getattr(case, "rust_writes", False) else MAKERS[type(case)]
+                write_fixture(case.name, table, {"made_by": made_by, **found, **more})
         for name in SPARK_FIXTURES:
             if not wanted or f"spark09_{name}" in wanted:
                 write_spark_fixture(name, Readers(python, java), Path(scratch) / "spark")

@@ -195,13 +195,12 @@ def test_tags_and_old_snapshots_stay_readable(python, prove):
     assert [proof.readers.rows(proof.table, proof.names, **view) for view in views] == shown
 
 
-@pytest.mark.parametrize("maker", ["pypaimon", "pypaimon-rust"])
-def test_files_of_the_rust_writer(python, prove, maker):
-    """Pypaimon-rust writes tables too; alone or by turns with pypaimon."""
+def test_two_writers_by_turns(python, prove):
+    """Pypaimon-rust and pypaimon write to one table."""
     case = long_key()
-    proof = prove(replace(case, name="rust", commits=()))
+    proof = prove(replace(case, name="by_turns", commits=()))
     for n, commit in enumerate((*case.commits, *case.later)):
-        python.call("write", proof.table, rows=commit, rust=maker == "pypaimon-rust" or n % 2 == 0)
+        python.call("write", proof.table, rows=commit, rust=n % 2 == 0)
     proof.compact_twice("--strategy", "full")
 
 

@@ -30,6 +30,7 @@ class Case:
     later: tuple[Rows, ...] = ()
     hides_level0: bool = False  # a batch reader leaves out level 0, so rows appear only by compaction
     readers: tuple[str, ...] = EVERYONE
+    rust_writes: bool = False
 
     def __str__(self) -> str:
         return self.name
@@ -50,7 +51,7 @@ class Case:
     def write(self, worker: Worker, table: Path, commits: tuple[Rows, ...]) -> None:
         """Write each of these in a commit of its own."""
         for rows in commits:
-            worker.call("write", table, rows=rows)
+            worker.call("write", table, rows=rows, rust=self.rust_writes)
 
 
 def runs(
@@ -399,6 +400,7 @@ FIXTURES = (
     sequence_field(),
     long_key("orc", file_format="orc"),
     long_key("avro", file_format="avro"),
+    replace(long_key("rust"), rust_writes=True),
 )
 
 KEY_TYPES = tuple(key_of_type(kind) for kind in KEYS_OF_TYPES)
