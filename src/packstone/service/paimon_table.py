@@ -211,7 +211,7 @@ def _planned(store: PaimonStore, planner: PaimonPlanner, *, options: PaimonOptio
         units=tuple(units),
         buckets=tuple(buckets),
         skipped=skipped,
-        message=_message(count, planner),
+        message=_message(count, planner, skipped),
         warnings=_warnings(store),
     )
 
@@ -274,7 +274,7 @@ def _done(store: PaimonStore, run: PaimonRun, *, options: PaimonOptions, began: 
         units=units,
         skipped=skipped,
         snapshots=tuple(published.snapshot_id for published in run.published),
-        message=_message(len(units), run.planner),
+        message=_message(len(units), run.planner, skipped),
         warnings=_warnings(store),
     )
 
@@ -313,9 +313,11 @@ def _cost(read_bytes: int, write_bytes: int, *, files_in: int, files_out: int) -
     )
 
 
-def _message(count: int, planner: PaimonPlanner) -> str:
+def _message(count: int, planner: PaimonPlanner, skipped: tuple[Skipped, ...]) -> str:
     if count:
         return ""
+    if {skip.kind for skip in skipped} - {SkipKind.NOT_NEEDED, SkipKind.FILTERED}:
+        return "Nothing is compacted; what was left alone, and why, is listed."
     if planner.totals.buckets == 0 and planner.is_filtered:
         return "No bucket matches the filters."
     return "No bucket needs compacting." if planner.totals.files else "No bucket holds files."

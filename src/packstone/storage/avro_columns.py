@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from packstone.errors import CorruptionError
-from packstone.storage.avro_container import plain_schema, read_blocks, read_header
+from packstone.storage.avro_container import read_blocks, read_header, root_schema
 
 Longs: TypeAlias = npt.NDArray[np.int64]
 _Lanes: TypeAlias = slice | Longs  # which cursors walk: the first few, or these
@@ -48,7 +48,7 @@ class AvroColumns:
 def read_columns(files: Sequence[tuple[str, bytes]], *, wanted: frozenset[str]) -> AvroColumns:
     """Decode the wanted fields of Avro files (path and content) that all have one schema."""
     headers = [read_header(data, path=path) for path, data in files]
-    schema = plain_schema(headers[0], path=files[0][0])
+    schema = root_schema(headers[0], path=files[0][0])
     file_blocks = [
         list(read_blocks(data, header, path=path)) for (path, data), header in zip(files, headers, strict=True)
     ]

@@ -77,9 +77,11 @@ def read_records(
     are skipped without being decoded.
     """
     header = read_header(data, path=path)
-    written = plain_schema(header, path=path)
-    plain = io.BytesIO(b"".join(_plain_file(data, header, written, path=path)))
-    reader_schema = None if wanted is None else dict(wanted(written))
+    written, root = plain_schema(header, path=path), root_schema(header, path=path)
+    plain = io.BytesIO(b"".join(_plain_file(data, header, root, path=path)))
+    reader_schema: Any = None if wanted is None else dict(wanted(written))
+    if reader_schema is not None and isinstance(root, list):
+        reader_schema = [reader_schema if isinstance(branch, dict) else branch for branch in root]
     try:
         yield from fastavro.reader(plain, reader_schema)  # type: ignore[misc]
     except _UNREADABLE as error:
@@ -87,14 +89,20 @@ def read_records(
 
 
 def plain_schema(header: AvroHeader, *, path: str, logical: bool = False) -> dict[str, Any]:
-    """The schema of a file, without its logical types unless asked for."""
+    """The schema of a file's records, without its logical types unless asked for."""
+    root = root_schema(header, path=path, logical=logical)
+    records = [branch for branch in (root if isinstance(root, list) else [root]) if isinstance(branch, dict)]
+    if len(records) != 1:
+        raise CorruptionError(f"{path} holds no records but {root!r}.", path=path)
+    return records[0]
+
+
+def root_schema(header: AvroHeader, *, path: str, logical: bool = False) -> Any:  # noqa: ANN401 - JSON
+    """The schema as it was written; pypaimon-rust wraps its records into a union with null."""
     try:
-        schema = json.loads(header.schema) if logical else without_logical_types(json.loads(header.schema))
+        return json.loads(header.schema) if logical else without_logical_types(json.loads(header.schema))
     except ValueError as error:
         raise CorruptionError(f"The Avro schema of {path} is no JSON.", path=path) from error
-    if not isinstance(schema, dict):
-        raise CorruptionError(f"{path} holds no records but {schema!r}.", path=path)
-    return schema
 
 
 class AvroWriter:
@@ -161,7 +169,7 @@ def read_blocks(data: bytes, header: AvroHeader, *, path: str) -> Iterator[tuple
         yield count, body
 
 
-def _plain_file(data: bytes, header: AvroHeader, schema: Mapping[str, Any], *, path: str) -> Iterator[bytes]:
+def _plain_file(data: bytes, header: AvroHeader, schema: Any, *, path: str) -> Iterator[bytes]:  # noqa: ANN401 - JSON
     """The same file without compression and logical types, piece by piece."""
     yield _MAGIC + _write_map({b"avro.schema": json.dumps(schema).encode(), b"avro.codec": b"null"}) + header.sync
     for count, body in read_blocks(data, header, path=path):

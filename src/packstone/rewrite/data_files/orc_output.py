@@ -51,7 +51,7 @@ class OrcOutput:
 
     def write(self, rows: pa.Table) -> None:
         """Write more rows."""
-        self._writer.write(rows.cast(self._stored) if rows.schema != self._stored else rows)
+        self._writer.write(_unsliced(rows.cast(self._stored) if rows.schema != self._stored else rows))
         for facts, column in zip(self._facts, rows.columns, strict=True):
             for chunk in column.chunks:
                 facts.add(chunk)
@@ -66,6 +66,20 @@ class OrcOutput:
         """Close without caring for the content."""
         self._writer.close()
         self._sink.close()
+
+
+def _unsliced(rows: pa.Table) -> pa.Table:
+    """Copy columns with structs: PyArrow's ORC writer (to 26.0) ignores that one is a slice, and writes other rows."""
+    everything = None
+    for at, field in enumerate(rows.schema):
+        if _holds_struct(field.type):
+            everything = pa.array(range(rows.num_rows), pa.int64()) if everything is None else everything
+            rows = rows.set_column(at, field, rows.column(at).take(everything))
+    return rows
+
+
+def _holds_struct(kind: pa.DataType) -> bool:
+    return pt.is_struct(kind) or any(_holds_struct(kind.field(at).type) for at in range(kind.num_fields))
 
 
 def _stored_field(field: pa.Field) -> pa.Field:
