@@ -13,7 +13,8 @@ they are compared bit by bit; only a later merge of this output with older files
 ``note`` says so.
 
 Cost: each input and output is read once more. 50 bytes a row are held, or spilled beyond a quarter of the memory, for
-engines that keep one record; whole rows for the others.
+engines that keep one record; whole rows for the others. Ten runs of a million rows and nine columns take 2.4 times the
+CPU of decoding inputs and outputs alone, `count` 1.3 times.
 """
 
 from __future__ import annotations
