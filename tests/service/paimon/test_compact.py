@@ -300,3 +300,14 @@ def test_old_run_records_are_cleaned(lake):
     os.utime(record, (0, 0))
     PaimonTable(lake.table).clean()
     assert not record.parent.exists()
+
+
+def test_a_retract_leaves_key_and_partition_columns(tmp_path):
+    """Aggregation: what a delete takes back is the value; the columns of the key, partition among them, stay."""
+    options = {"merge-engine": "aggregation", "fields.v.aggregate-function": "sum"}
+    lake = PaimonLake(tmp_path / "t", buckets=1, partitioned=True).create(**options)
+    lake.append({1: 5, 2: 7}, partition=4)
+    lake.append({1: 2}, partition=4, deleted={1})
+    assert PaimonTable(lake.table).compact(FULL).status == "committed"
+    assert lake.rows() == {(4, 1): 3, (4, 2): 7}
+    assert lake.problems() == []

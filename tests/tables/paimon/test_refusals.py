@@ -195,7 +195,7 @@ def test_rows_ordered_by_snapshot_take_their_files_number():
 
 
 def test_the_engine_is_read_from_the_options():
-    """Functions by column, the default for the rest, keys and sequence columns left out."""
+    """Functions by column, the default for the rest; keys keep their value, sequence columns take the last."""
     made = with_options(
         {
             "merge-engine": "aggregation",
@@ -208,4 +208,8 @@ def test_the_engine_is_read_from_the_options():
     )
     spec = engine_spec(made)
     assert (spec.name, spec.remove_record_on_delete) == ("aggregation", True)
-    assert [(one.column, one.function, one.delimiter) for one in spec.aggregates] == [("v", "listagg", ";")]
+    assert [(one.column, one.function, one.delimiter) for one in spec.aggregates] == [
+        ("id", "primary-key", ","),
+        ("dt", "last_value", ","),
+        ("v", "listagg", ";"),
+    ]

@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from packstone.tables.paimon.data_type import DataType
     from packstone.tables.paimon.table_schema import TableSchema
 
+_DEFAULT_AGGREGATE: Final = "last_non_null_value"
+_KEY_AGGREGATE: Final = "primary-key"
 _INTEGERS: Final = (TypeRoot.TINYINT, TypeRoot.SMALLINT, TypeRoot.INT, TypeRoot.BIGINT)
 _TEXTS: Final = frozenset({TypeRoot.CHAR, TypeRoot.VARCHAR})
 _BINARIES: Final = frozenset({TypeRoot.BINARY, TypeRoot.VARBINARY})
@@ -97,14 +99,13 @@ def sequence_columns(schema: TableSchema) -> tuple[str, ...]:
 
 
 def _aggregates(schema: TableSchema, options: Mapping[str, str]) -> tuple[ColumnAggregate, ...]:
-    default = options.get("fields.default-aggregate-function")
-    fixed = {*schema.primary_keys, *sequence_columns(schema)}
+    default = options.get("fields.default-aggregate-function") or _DEFAULT_AGGREGATE
+    by_name = dict.fromkeys(sequence_columns(schema), "last_value")
+    by_name.update(dict.fromkeys(schema.primary_keys, _KEY_AGGREGATE))  # partition columns of the key too
     found = []
     for field in schema.fields:
         prefix = f"fields.{field.name}."
-        function = options.get(f"{prefix}aggregate-function") or default
-        if field.name in fixed or function is None:
-            continue
+        function = by_name.get(field.name) or options.get(f"{prefix}aggregate-function") or default
         found.append(
             ColumnAggregate(
                 column=field.name,
