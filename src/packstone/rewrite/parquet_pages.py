@@ -47,7 +47,7 @@ class PageCount:
         self.values += other.values
         self.pages += other.pages
         self.encoded_bytes += other.encoded_bytes
-        self.by_encoding += other.by_encoding
+        self.by_encoding.update(other.by_encoding)
 
 
 def count_pages(chunk: bytes | memoryview) -> PageCount:

@@ -49,11 +49,7 @@ class _Piece:
     schema: pq.ParquetSchema
     chunks: dict[int, memoryview]
     batches: list[pa.RecordBatch]
-
-    @property
-    def size_bytes(self) -> int:
-        """What the piece takes in the memory of one who reads the merged row group."""
-        return int(self.group.total_byte_size) + sum(batch.nbytes for batch in self.batches)
+    size_bytes: int  # what it takes in the memory of one who reads the merged row group
 
 
 @dataclass(slots=True)
@@ -127,15 +123,16 @@ def _read_pieces(io: FileIO, paths: Sequence[str], plan: SplicePlan) -> Iterator
                 if not group.num_rows:
                     continue
                 batches: list[pa.RecordBatch] = []
+                decoded_bytes = 0
                 for batch in _decode(
                     file, path, fields=plan.encoded_fields, group=number, batch_rows=batch_rows_for(max(1, row_bytes))
                 ):
                     batches.append(batch)
-                    if sum(one.nbytes for one in batches) > ROW_GROUP_BYTES:
+                    decoded_bytes += batch.nbytes
+                    if decoded_bytes > ROW_GROUP_BYTES:
                         raise CannotSpliceError("a row group is too big when it is decoded")
-                yield _Piece(
-                    group, file.metadata.schema, _read_chunks(source, path, group=group, leaves=plan.copied), batches
-                )
+                chunks = _read_chunks(source, path, group=group, leaves=plan.copied)
+                yield _Piece(group, file.metadata.schema, chunks, batches, group.total_byte_size + decoded_bytes)
 
 
 def _decode(

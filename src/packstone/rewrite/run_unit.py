@@ -6,9 +6,7 @@ merges ten thousand others.
 
 from __future__ import annotations
 
-import contextlib
 import time
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -23,8 +21,6 @@ from packstone.rewrite.parquet_splice import splice_parquet
 from packstone.rewrite.splice_plan import CannotSpliceError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from packstone.storage.fileio import FileIO
 
 
@@ -73,13 +69,14 @@ def _write_and_verify(io: FileIO, spec: UnitSpec, *, staged: str, attempt: str) 
     done = _write(io, spec, paths, staged=staged)
     io.set_permissions(staged, spec.permissions)
     io.sync_file(staged)
+    if done.how is How.SPLICE:
+        # Whatever the verification: what was copied may have been broken before.
+        verify_splice.check_readable(io, staged, paths, copied=done.copied)
     written = time.perf_counter()
-    with _checking_copies(io, paths, staged=staged, done=done):
-        before = _read(io, spec, paths, done=done)
-        read_before = time.perf_counter()
-        after = _read_back(io, spec, staged=staged, done=done)
-        read_after = time.perf_counter()
-    checked = time.perf_counter()
+    before = _read(io, spec, paths, done=done)
+    read_before = time.perf_counter()
+    after = _read_back(io, spec, staged=staged, done=done)
+    read_after = time.perf_counter()
     _check_equal(io, spec, paths, staged=staged, before=before, after=after)
     found = io.stat(staged)
     if found is None:
@@ -96,7 +93,7 @@ def _write_and_verify(io: FileIO, spec: UnitSpec, *, staged: str, attempt: str) 
         how=done.how,
         ordered=done.ordered,
         copied_columns=done.copied,
-        write_seconds=written - began + checked - read_after,
+        write_seconds=written - began,
         read_seconds_before=read_before - written,
         read_seconds_after=read_after - read_before,
     )
@@ -134,18 +131,6 @@ def _read(io: FileIO, spec: UnitSpec, paths: list[str], *, done: _Written) -> Fi
         case _:
             return verify.fingerprint_parquet(io, paths, ordered=done.ordered)
     return Fingerprint(rows=rows, lo=0, hi=0)
-
-
-@contextlib.contextmanager
-def _checking_copies(io: FileIO, paths: list[str], *, staged: str, done: _Written) -> Iterator[None]:
-    """Decode copied pages while the proof is read, whatever the verification: they may have been broken before."""
-    if done.how is not How.SPLICE:
-        yield
-        return
-    with ThreadPoolExecutor(1, "packstone-check-copies") as pool:
-        check = pool.submit(verify_splice.check_readable, io, staged, paths, copied=done.copied)
-        yield
-        check.result()
 
 
 def _read_back(io: FileIO, spec: UnitSpec, *, staged: str, done: _Written) -> Fingerprint:

@@ -20,7 +20,7 @@ from packstone.rewrite.read_ahead import read_ahead
 from packstone.rewrite.text_concatenate import read_chunks, read_header
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     import pyarrow.parquet as pq
 
@@ -85,11 +85,22 @@ def check_same_header(io: FileIO, inputs: Sequence[str], output: str, *, header_
         raise VerificationError(f"The header written differs from that of {inputs[0]}.", file=inputs[0])
 
 
-def all_rows(io: FileIO, paths: Sequence[str], *, columns: list[str] | None = None) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of file after file, or some fields of them, held against the number that the footer states."""
+def all_rows(
+    io: FileIO,
+    paths: Sequence[str],
+    *,
+    columns: list[str] | None = None,
+    look: Callable[[pq.ParquetFile, str], None] | None = None,
+) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of file after file, or some fields of them, held against the number that the footer states.
+
+    Each file is shown to ``look`` when it is opened.
+    """
     row_bytes = 0
     for path in paths:
         with open_parquet(io, path, coerce_int96_timestamp_unit="us") as file:
+            if look is not None:
+                look(file, path)
             rows = 0
             row_bytes = decoded_row_bytes(file, path, known=row_bytes)
             for batch in _lossless_batches(io, path, file, batch_rows=batch_rows_for(row_bytes), columns=columns):

@@ -26,7 +26,7 @@ from packstone.rewrite.ordered_digest import digest_batches
 from packstone.rewrite.parquet_footer import open_parquet
 from packstone.rewrite.read_ahead import read_ahead
 from packstone.rewrite.splice_plan import copied_fields, encoded_fields
-from packstone.rewrite.verify import all_rows, count_parquet
+from packstone.rewrite.verify import all_rows
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -41,18 +41,18 @@ _DIGEST_BYTES = 16
 
 def fingerprint_splice(io: FileIO, paths: Sequence[str], *, copied: Sequence[int]) -> Fingerprint:
     """Fingerprint files of which some columns were copied, page by page, and the others encoded again."""
-    whole = hashlib.sha256()
-    for leaf, (values, digest) in zip(copied, _digest_chunks(io, paths, copied), strict=True):
-        whole.update(leaf.to_bytes(4, "little") + values.to_bytes(8, "little") + digest)
+    chunks = _Chunks(io, copied)
     with open_parquet(io, paths[0]) as first:
-        fields = encoded_fields(first, copied)
+        fields = list(encoded_fields(first, copied))
     if fields:
-        rows = digest_batches(read_ahead(all_rows(io, paths, columns=list(fields))))
+        rows = digest_batches(read_ahead(all_rows(io, paths, columns=fields, look=chunks.add)))
     else:
-        rows = Fingerprint(rows=count_parquet(io, paths), lo=0, hi=0)
-    whole.update(str(rows).encode())
-    digest = whole.digest()[:_DIGEST_BYTES]
-    return Fingerprint(rows=rows.rows, lo=int.from_bytes(digest[:8], "little"), hi=int.from_bytes(digest[8:], "little"))
+        for path in paths:
+            with open_parquet(io, path) as file:
+                chunks.add(file, path)
+        rows = Fingerprint(rows=chunks.rows, lo=0, hi=0)
+    whole = hashlib.sha256(chunks.digest() + str(rows).encode()).digest()[:_DIGEST_BYTES]
+    return Fingerprint(rows=rows.rows, lo=int.from_bytes(whole[:8], "little"), hi=int.from_bytes(whole[8:], "little"))
 
 
 def check_readable(io: FileIO, output: str, inputs: Sequence[str], *, copied: Sequence[int]) -> None:
@@ -65,20 +65,34 @@ def check_readable(io: FileIO, output: str, inputs: Sequence[str], *, copied: Se
         raise VerificationError(f"The output cannot be read back: {error.message}", file=output) from error
 
 
-def _digest_chunks(io: FileIO, paths: Sequence[str], copied: Sequence[int]) -> list[tuple[int, bytes]]:
-    """Count the values and digest the bytes of each column's chunks, over all files."""
-    digests = [hashlib.sha256() for _ in copied]
-    values = [0] * len(copied)
-    for path in paths:
-        with open_parquet(io, path) as file, io.open_input(path) as source:
-            _check_columns(file, copied, path)
-            for number in range(file.num_row_groups):
-                group = file.metadata.row_group(number)
-                for at, leaf in enumerate(copied if group.num_rows else ()):
+class _Chunks:
+    """Counts the values and digests the bytes of each copied column's chunks, over all files."""
+
+    def __init__(self, io: FileIO, copied: Sequence[int]) -> None:
+        self._io, self._copied = io, copied
+        self._digests = [hashlib.sha256() for _ in copied]
+        self._values = [0] * len(copied)
+        self.rows = 0
+
+    def add(self, file: pq.ParquetFile, path: str) -> None:
+        """Take the next file."""
+        _check_columns(file, self._copied, path)
+        metadata = file.metadata
+        self.rows += metadata.num_rows
+        with self._io.open_input(path) as source:
+            for number in range(metadata.num_row_groups):
+                group = metadata.row_group(number)
+                for at, leaf in enumerate(self._copied if group.num_rows else ()):
                     chunk = group.column(leaf)
-                    digests[at].update(_chunk_bytes(source, chunk, path))
-                    values[at] += chunk.num_values
-    return [(count, digest.digest()) for count, digest in zip(values, digests, strict=True)]
+                    self._digests[at].update(_chunk_bytes(source, chunk, path))
+                    self._values[at] += chunk.num_values
+
+    def digest(self) -> bytes:
+        """Put everything behind each other, in the order of the columns."""
+        return b"".join(
+            leaf.to_bytes(4, "little") + values.to_bytes(8, "little") + digest.digest()
+            for leaf, values, digest in zip(self._copied, self._values, self._digests, strict=True)
+        )
 
 
 def _check_columns(file: pq.ParquetFile, copied: Sequence[int], path: str) -> None:
