@@ -7,6 +7,7 @@ changed meanwhile is left out of the commit, read anew and planned again; the re
 
 from __future__ import annotations
 
+import contextlib
 import random
 import time
 import uuid
@@ -51,6 +52,7 @@ if TYPE_CHECKING:
     from packstone.service.paimon_planner import PaimonPlanner
     from packstone.service.paimon_session import PaimonSession
     from packstone.service.progress import Progress
+    from packstone.tables.paimon.commit import CommitReport
     from packstone.tables.paimon.conflicts import BucketConflict
     from packstone.tables.paimon.data_file_meta import DataFileMeta
     from packstone.tables.paimon.edit import BucketId
@@ -198,7 +200,13 @@ class PaimonRun:
             self.store.io.make_dirs(staging)
             self._make_units(group)
             self._check_room(group)
-            self._run_units(group, staging)
+            try:
+                self._run_units(group, staging)
+            except VerificationError:
+                raise  # the evidence stays
+            except BaseException:
+                self._remove_all_outputs(group)
+                raise
             whole = [work for work in group if self._is_whole(work)]
             group = self._commit(whole) if whole else []
             self.store.io.remove_tree(staging)
@@ -286,6 +294,11 @@ class PaimonRun:
             for file in result.files:
                 self.store.io.remove(f"{folder}/{file.file_name}")
 
+    def _remove_all_outputs(self, works: Sequence[BucketWork]) -> None:
+        with contextlib.suppress(OSError):  # `clean` knows their names
+            for work in works:
+                self._remove_outputs(work)
+
     def _commit(self, works: list[BucketWork]) -> list[BucketWork]:
         """Publish the group; return the buckets that have another round to go."""
         by_bucket = {work.bucket_id: work for work in works}
@@ -301,9 +314,11 @@ class PaimonRun:
                     tools=self._commit_tools(),
                     earlier=tuple(self.published),
                 )
-                if report.published is not None:
-                    self.published.append(report.published)
-                    self.session.note_published(report.published)
+                committed = [by_bucket[bucket_id] for bucket_id in report.committed]
+                self._note_report(report, [(work, edits[work.bucket_id]) for work in committed])
+        except UnavailableError:  # before anything was published: a full disk should not stay full
+            self._remove_all_outputs(works)
+            raise
         except CommitUnknownError:
             self.session.keep_records = True
             raise
@@ -313,12 +328,16 @@ class PaimonRun:
                 self._remove_outputs(work)
             return []
         self.commit_ms += (time.perf_counter() - began) * 1000
-        committed = [by_bucket[bucket_id] for bucket_id in report.committed]
-        for work in committed:
-            self._note_committed(work, edits[work.bucket_id])
         again = [self._next_round(work, edits[work.bucket_id]) for work in committed]
         lost = [(conflict, by_bucket[conflict.partition, conflict.bucket]) for conflict in report.conflicting]
         return [work for work in again if work is not None] + self._plan_lost(lost)
+
+    def _note_report(self, report: CommitReport, committed: list[tuple[BucketWork, Edit]]) -> None:
+        if report.published is not None:
+            self.published.append(report.published)
+            self.session.note_published(report.published)
+        for work, edit in committed:
+            self._note_committed(work, edit)
 
     def _edit(self, work: BucketWork) -> Edit:
         edit = work.edit()

@@ -102,9 +102,10 @@ class PaimonSession:
         record_created(self.io, self.folder, paths, label=f"commit-{next(self._labels)}")
 
     def note_published(self, published: Published) -> None:
-        """Write down a snapshot of ours."""
+        """Write down a snapshot of ours; that this is not possible must not undo what was published."""
         self._published += 1
-        self.io.replace(f"{self.folder}/published-{published.snapshot_id}.json", dump_record(published))
+        with contextlib.suppress(OSError):
+            self.io.replace(f"{self.folder}/published-{published.snapshot_id}.json", dump_record(published))
 
     def note_committed(self, paths: set[str]) -> None:
         """These paths are named by a snapshot now."""

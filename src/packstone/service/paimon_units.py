@@ -12,6 +12,7 @@ from packstone.rewrite.merge_spec import AppendSpec, Expiry, FileFormat, MergeSp
 from packstone.tables.paimon.data_file_meta import FileSource
 from packstone.tables.paimon.deletion_vectors import index_file_path, read_deletion_vectors
 from packstone.tables.paimon.merge_specs import InputFiles, engine_spec, sequence_columns
+from packstone.tables.paimon.refusals import minds_retracts
 from packstone.tables.paimon.split_unit import Piece, Splitter
 from packstone.tables.paimon.tasks import PaimonUnit
 
@@ -81,7 +82,8 @@ class UnitMaker:
             sequence_descending=options.sequence_order.startswith("desc"),
             engine=engine_spec(schema),
             drop_deletes=planned.drop_deletes,
-            expiry=self._expiry(),
+            # Dropped from a part of the runs, an expired row would uncover an older version of its key.
+            expiry=self._expiry() if planned.to_top else None,
             key_range=piece.key_range,
             output=self._output(folder, planned.output_level),
             memory_bytes=self.asked.memory_bytes,
@@ -121,6 +123,7 @@ class UnitMaker:
             file_format=self.store.options.format_of(level),
             compression=self.store.options.compression_of(level),
             to_top=planned.to_top,
+            minds_retracts=not planned.to_top and minds_retracts(self.store.schema),
         )
 
     def _input(self, meta: DataFileMeta, folder: str, deleted: dict[str, str]) -> InputFile:

@@ -83,7 +83,7 @@ def _why_not(io: FileIO, directory: str) -> str | None:
         return _ACID_WHY
     if _FLINK_FOLDER.match(name):
         return _FLINK_WHY
-    asked = (*_MARKERS, "metadata", "snapshot", "schema", "Metadata", "taskowned", "shared")
+    asked = (*_MARKERS, "metadata", "snapshot", "schema", "manifest", "Metadata", "taskowned", "shared")
     folders = {n for n in asked if _is_folder(io, f"{directory}/{n}")}
     return _why_not_by_names(io, directory, folders)
 
@@ -96,8 +96,9 @@ def _why_not_by_names(io: FileIO, directory: str, folders: set[str]) -> str | No
         return _ACID_WHY
     if any(_FLINK_FOLDER.match(name) for name in folders) or {"shared", "taskowned"} <= folders:
         return _FLINK_WHY
-    if {"snapshot", "schema"} <= folders:
-        return "an Apache Paimon table, whose files are named in its manifests; give it as a target of its own"
+    paimon = _why_not_paimon(folders)
+    if paimon is not None:
+        return paimon
     if "metadata" in folders and _holds(io, f"{directory}/metadata", _ICEBERG_METADATA):
         return "an Apache Iceberg table; use Iceberg's rewrite_data_files"
     if "Metadata" in folders:
@@ -105,6 +106,14 @@ def _why_not_by_names(io: FileIO, directory: str, folders: set[str]) -> str | No
             return "an Apache CarbonData table; use ALTER TABLE … COMPACT in CarbonData"
         if _is_folder(io, f"{directory}/Metadata/status"):
             return "a segment table, which this version of packstone does not compact yet"
+    return None
+
+
+def _why_not_paimon(folders: set[str]) -> str | None:
+    if {"snapshot", "schema"} <= folders:
+        return "an Apache Paimon table, whose files are named in its manifests; give it as a target of its own"
+    if {"snapshot", "manifest"} <= folders:
+        return "an Apache Paimon table that has lost its schema folder; bring that back first"
     return None
 
 

@@ -2,13 +2,15 @@
 
 import json
 import os
+import time
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from paimon_lake import PaimonLake
 
-from packstone.errors import InvalidInputError, RefusedError
+import packstone
+from packstone.errors import InvalidInputError, RefusedError, UnavailableError
 from packstone.model.filters import Budget, Filters
 from packstone.model.paimon_options import PaimonOptions, PaimonStrategy, parse_buckets, parse_partitions
 from packstone.service.engine import InlineEngine
@@ -311,3 +313,104 @@ def test_a_retract_leaves_key_and_partition_columns(tmp_path):
     assert PaimonTable(lake.table).compact(FULL).status == "committed"
     assert lake.rows() == {(4, 1): 3, (4, 2): 7}
     assert lake.problems() == []
+
+
+REGROUPED = [
+    ({"merge-engine": "partial-update", "sequence.field": "v"}, "sequence.field"),
+    ({"merge-engine": "partial-update", "partial-update.remove-record-on-delete": "true"}, "remove-record-on-delete"),
+    ({"merge-engine": "aggregation", "sequence.field": "v"}, "sequence.field"),
+    ({"merge-engine": "aggregation", "aggregation.remove-record-on-delete": "true"}, "remove-record-on-delete"),
+]
+
+
+def grown(tmp_path, **options):
+    """A big run on the top level, and small ones that a partial pick merges without it."""
+    lake = PaimonLake(tmp_path / "t", buckets=1).create(**options)
+    lake.append({key: key * 7919 % 65521 for key in range(5000)})
+    assert PaimonTable(lake.table).compact(FULL).status == "committed"
+    lake.append({1: 100})
+    return lake
+
+
+@pytest.mark.parametrize(("options", "word"), REGROUPED)
+def test_a_part_of_the_runs_is_not_merged_where_that_could_change_rows(tmp_path, options, word):
+    """Where records cannot be merged in two steps with one result, a partial pick is refused, and full goes on."""
+    lake = grown(tmp_path, **options)
+    lake.append({1: 50})
+    outcome = PaimonTable(lake.table).compact(PaimonOptions(strategy=PaimonStrategy.FORCE_UP_LEVEL0))
+    assert outcome.status == "refused"
+    assert word in outcome.skipped[0].why
+    assert PaimonTable(lake.table).compact(FULL).status == "committed"
+
+
+@pytest.mark.parametrize(("function", "status"), [("max", "refused"), ("sum", "committed")])
+def test_deletes_in_a_part_of_the_runs_need_a_sum(tmp_path, function, status):
+    """What a delete takes back may lie in runs that are not picked; only a sum can be taken back before it is added."""
+    lake = grown(tmp_path, **{"merge-engine": "aggregation", "fields.v.aggregate-function": function})
+    lake.append({1: 50}, deleted={1} if function == "sum" else ())
+    before = lake.rows()
+    if function == "max":
+        lake.append({2: 50}, deleted={2})
+    outcome = PaimonTable(lake.table).compact(PaimonOptions(strategy=PaimonStrategy.FORCE_UP_LEVEL0))
+    assert outcome.status == status, outcome
+    assert lake.problems() == []
+    assert before
+
+
+def test_expired_rows_go_only_when_everything_is_merged(tmp_path):
+    """Dropped from a part of the runs, an expired row would uncover an older version of its key."""
+    now = int(time.time())
+    expiry = {"record-level.expire-time": "1 d", "record-level.time-field": "v"}
+    lake = PaimonLake(tmp_path / "t", buckets=1).create(**expiry)
+    lake.append(dict.fromkeys(range(5000), now))
+    assert PaimonTable(lake.table).compact(FULL).status == "committed"
+    lake.append({1: 1000, 9000: now})
+    lake.append({9001: now})
+    rows = lake.rows()
+    outcome = PaimonTable(lake.table).compact(PaimonOptions(strategy=PaimonStrategy.FORCE_UP_LEVEL0))
+    assert outcome.status == "committed"
+    assert lake.rows() == rows
+    assert rows[None, 1] == 1000
+
+
+def test_thin_files(lake):
+    """Without key columns in the outputs keys are described all the same, and such files are merged again."""
+    schema = json.loads((lake.path / "schema/schema-0").read_text())
+    schema["options"]["data-file.thin-mode"] = "true"
+    (lake.path / "schema/schema-0").write_text(json.dumps(schema))
+    rows = lake.rows()
+    for value in (7, 8):
+        assert PaimonTable(lake.table).compact(FULL).status == "committed"
+        names = [
+            pq.read_schema(lake.path / "bucket-0" / e.file["_FILE_NAME"]).names for e in lake.live() if not e.bucket
+        ]
+        assert names == [["_SEQUENCE_NUMBER", "_VALUE_KIND", "id", "v"]]
+        assert lake.rows() == rows
+        lake.append({1: value})
+        rows = lake.rows()
+
+
+def test_a_full_disk_is_not_left_full(lake, monkeypatch):
+    """A commit that cannot be written takes its outputs along, and the table is as it was."""
+    rows, names = lake.rows(), {name for name in lake.names() if "bucket" in name}
+    plain = LocalFileIO.write_new
+
+    def write_new(self, path, data):
+        if "/manifest/" in path:
+            raise OSError(28, "No space left on device", path)
+        plain(self, path, data)
+
+    monkeypatch.setattr(LocalFileIO, "write_new", write_new)
+    with pytest.raises(UnavailableError, match="No space left"):
+        PaimonTable(lake.table).compact(FULL)
+    assert {name for name in lake.names() if "bucket" in name} == names
+    assert lake.rows() == rows
+
+
+def test_a_table_without_its_schema_is_no_hive_directory(lake):
+    """Half a copy of a table must not be merged file by file."""
+    for path in (lake.path / "schema").iterdir():
+        path.unlink()
+    (lake.path / "schema").rmdir()
+    with pytest.raises(RefusedError, match="lost its schema folder"):
+        packstone.open(lake.table)

@@ -79,12 +79,48 @@ def refuse_pick(schema: TableSchema, *, is_full: bool, to_top: bool, takes_level
         return None
     if (schema.option("merge-engine") or "").lower() == MergeEngine.FIRST_ROW:
         return "merge-engine is first-row: only a full compaction knows which row is the first; use --strategy full"
+    why = _refuse_regrouping(schema)
+    if why is not None:
+        return f"{why}: merging a part of the runs could change what readers see; use --strategy full"
     if _is_on(schema, "deletion-vectors.enabled"):
         return (
             "deletion vectors are on: a partial merge would leave stale versions visible, because only Java's lookup "
             "marks them; use --strategy full"
         )
     return None
+
+
+def _refuse_regrouping(schema: TableSchema) -> str | None:
+    """Say why the records of a key cannot be merged in two steps, the newest ones first, with the same result.
+
+    Deduplicate can, and partial-update in the order of arrival. With an order of the user's own, a record of an older
+    run may belong between two of newer ones.
+    """
+    engine = (schema.option("merge-engine") or MergeEngine.DEDUPLICATE).lower()
+    if engine not in (MergeEngine.PARTIAL_UPDATE, MergeEngine.AGGREGATION):
+        return None
+    if schema.option("sequence.field"):
+        return f"merge-engine is {engine} with a sequence.field"
+    if _is_on(schema, f"{engine}.remove-record-on-delete"):
+        return f"{engine}.remove-record-on-delete is on"
+    for field in schema.fields if engine == MergeEngine.AGGREGATION else ():
+        if aggregate_of(schema, field.name) == "product" and field.type.root is TypeRoot.DECIMAL:
+            return f"a product of decimals is rounded at every step (column {field.name})"
+    return None
+
+
+def minds_retracts(schema: TableSchema) -> bool:
+    """Tell whether a delete marker in a part of the runs forbids to merge that part alone: only a sum can be undone."""
+    if (schema.option("merge-engine") or "").lower() != MergeEngine.AGGREGATION:
+        return False
+    columns = (field.name for field in schema.fields if field.name not in schema.primary_keys)
+    return any(aggregate_of(schema, name) != "sum" for name in columns)
+
+
+def aggregate_of(schema: TableSchema, column: str) -> str:
+    """The aggregate function of a value column."""
+    own = schema.option(f"fields.{column}.aggregate-function")
+    return own or schema.option("fields.default-aggregate-function") or "last_non_null_value"
 
 
 def refuse_files(files: Iterable[DataFileMeta]) -> str | None:

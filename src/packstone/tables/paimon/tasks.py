@@ -66,6 +66,7 @@ class PaimonUnit:
     file_format: str = "parquet"
     compression: str = "zstd"
     to_top: bool = False
+    minds_retracts: bool = False  # a delete marker among its inputs forbids to merge them alone
 
     @property
     def directory(self) -> str:
@@ -145,7 +146,22 @@ def _run_unit(attempt: Attempt, task: PaimonTask, unit: PaimonUnit) -> PaimonUni
         delete_rows = _inspect(attempt.io, task.schema, unit)
         if delete_rows == 0 or not unit.to_top:
             return PaimonUnitResult(unit=unit.unit, status=UnitStatus.WRITTEN, how=How.UPGRADE, delete_rows=delete_rows)
+    if unit.minds_retracts:
+        _check_no_retracts(attempt.io, unit)
     return _rewrite(attempt, task, unit)
+
+
+def _check_no_retracts(io: FileIO, unit: PaimonUnit) -> None:
+    """Refuse to take something back from a part of the runs: what it is taken from may lie in the others."""
+    assert unit.merge is not None  # noqa: S101 - only merge trees have row kinds
+    for file in unit.merge.files:
+        schema = pa.schema([pa.field(KIND_COLUMN, pa.int8())])
+        for batch in read_rows(io, file, schema):
+            if np.count_nonzero(batch.column(0).to_numpy(zero_copy_only=False) & _ODD):
+                raise RefusedError(
+                    f"{file.path} holds deletes, and an aggregation of only some runs could apply them to nothing; "
+                    "use --strategy full."
+                )
 
 
 def _rewrite(attempt: Attempt, task: PaimonTask, unit: PaimonUnit) -> PaimonUnitResult:

@@ -29,6 +29,8 @@ class MetaWriter:
         facts = {column.name: column for column in written.columns}
         stats, names = self._value_stats(facts)
         keys = self.schema.key_fields
+        for key, mirrored in zip(keys, self.schema.trimmed_key_fields, strict=True):
+            facts.setdefault(key.name, facts[mirrored.name])  # thin files leave the key columns out
         is_tree = self.schema.is_primary_key
         low, high = written.min_sequence, written.max_sequence
         if first_sequence is not None:
