@@ -87,6 +87,18 @@ class Cost:
     files_in: int
     files_out: int
 
+    @classmethod
+    def of(cls, read_bytes: int, write_bytes: int, *, files_in: int, files_out: int) -> Cost:
+        """What follows from what is read and written: both are read once more to prove it."""
+        return cls(
+            read_bytes=read_bytes,
+            write_bytes=write_bytes,
+            verify_bytes=read_bytes + write_bytes,
+            staging_bytes=write_bytes,
+            files_in=files_in,
+            files_out=files_out,
+        )
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:

@@ -234,7 +234,7 @@ def _planned(path: str, planner: Planner, partition: str, *, verified: str, bega
         bytes_before=planner.totals.bytes,
         bytes_after=planner.totals.bytes,
         verified=verified,
-        cost=_cost(bytes_in, bytes_in, files_in=files_in, files_out=count),
+        cost=Cost.of(bytes_in, bytes_in, files_in=files_in, files_out=count),
         seconds=time.perf_counter() - began,
         units=tuple(units),
         skipped=tuple(skipped),
@@ -276,7 +276,7 @@ def _done(
         seconds=time.perf_counter() - began,
         verify_seconds=sum(unit.read_seconds_before + unit.read_seconds_after for unit in units),
         swap_ms=run.swap_ms,
-        cost=_cost(
+        cost=Cost.of(
             sum(u.bytes_before for u in units),
             sum(u.bytes_after for u in units),
             files_in=files_in,
@@ -302,19 +302,8 @@ def empty_outcome(path: str, status: Status, skipped: tuple[Skipped, ...], *, ve
         bytes_before=0,
         bytes_after=0,
         verified=verified,
-        cost=_cost(0, 0, files_in=0, files_out=0),
+        cost=Cost.of(0, 0, files_in=0, files_out=0),
         skipped=skipped,
-    )
-
-
-def _cost(read_bytes: int, write_bytes: int, *, files_in: int, files_out: int) -> Cost:
-    return Cost(
-        read_bytes=read_bytes,
-        write_bytes=write_bytes,
-        verify_bytes=read_bytes + write_bytes,
-        staging_bytes=write_bytes,
-        files_in=files_in,
-        files_out=files_out,
     )
 
 

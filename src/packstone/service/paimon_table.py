@@ -206,7 +206,7 @@ def _planned(store: PaimonStore, planner: PaimonPlanner, *, options: PaimonOptio
         bytes_before=totals.bytes,
         bytes_after=totals.bytes,
         verified=options.verify,
-        cost=_cost(read_bytes, read_bytes, files_in=rewritten_in, files_out=planned_files),
+        cost=Cost.of(read_bytes, read_bytes, files_in=rewritten_in, files_out=planned_files),
         seconds=time.perf_counter() - began,
         units=tuple(units),
         buckets=tuple(buckets),
@@ -265,7 +265,7 @@ def _done(store: PaimonStore, run: PaimonRun, *, options: PaimonOptions, began: 
         seconds=time.perf_counter() - began,
         verify_seconds=sum(unit.read_seconds_before + unit.read_seconds_after for unit in units),
         swap_ms=run.commit_ms,
-        cost=_cost(
+        cost=Cost.of(
             sum(unit.bytes_before for unit in rewrites),
             sum(unit.bytes_after for unit in rewrites),
             files_in=sum(len(unit.inputs) for unit in rewrites),
@@ -292,7 +292,7 @@ def _empty(store: PaimonStore, status: Status, *, options: PaimonOptions, messag
         bytes_before=0,
         bytes_after=0,
         verified="none",
-        cost=_cost(0, 0, files_in=0, files_out=0),
+        cost=Cost.of(0, 0, files_in=0, files_out=0),
         skipped=skipped,
     )
     return replace(nothing, message=message)
@@ -300,17 +300,6 @@ def _empty(store: PaimonStore, status: Status, *, options: PaimonOptions, messag
 
 def _output_count(size_bytes: int, store: PaimonStore) -> int:
     return max(1, -(-size_bytes // store.options.target_file_bytes))
-
-
-def _cost(read_bytes: int, write_bytes: int, *, files_in: int, files_out: int) -> Cost:
-    return Cost(
-        read_bytes=read_bytes,
-        write_bytes=write_bytes,
-        verify_bytes=read_bytes + write_bytes,
-        staging_bytes=write_bytes,
-        files_in=files_in,
-        files_out=files_out,
-    )
 
 
 def _message(count: int, planner: PaimonPlanner, skipped: tuple[Skipped, ...]) -> str:
