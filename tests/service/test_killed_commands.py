@@ -174,6 +174,7 @@ def test_a_signal_during_a_conflict_is_not_forgotten(lake, packstone, monkeypatc
 @pytest.mark.parametrize("thread", ["main", "other"])
 def test_a_notebook_is_interrupted_during_a_swap(lake, thread):
     """Ctrl-C in a program that knows nothing of our handlers: the swap is finished first, then it is interrupted."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell starts what runs in the background without it
     lake.parquet("dt=1", files=4)
     ids = lake.ids()
 

@@ -539,4 +539,5 @@ def test_scenario(path, request):
 
 def test_the_scenarios_are_found():
     """A folder that was moved would pass by having no tests, and one without a stage by not being looked into."""
-    assert {path.parent.name for path in SCENARIOS} == set(STAGES) == {path.name for path in TESTDATA.iterdir()}
+    folders = {path.name for path in TESTDATA.iterdir()} - {"paimon"}  # whole tables, no scenarios
+    assert {path.parent.name for path in SCENARIOS} == set(STAGES) == folders

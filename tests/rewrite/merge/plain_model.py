@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import math
 import struct
-from decimal import ROUND_HALF_UP, Decimal
+from decimal import ROUND_HALF_UP, Context, Decimal
 
 INSERT, UPDATE_BEFORE, UPDATE_AFTER, DELETE = range(4)
 
 
 class ModelError(Exception):
     """The record cannot be merged."""
+
+
+EXACT = Context(prec=100)  # Python's own would round to 28 digits
 
 
 def java_key(value):
@@ -148,8 +151,8 @@ def fold_of(function, kind):
 
 def _retract_sum(held, given, kind):
     if held is None or given is None:
-        return (None if given is None else -given) if held is None else held
-    return _fitting(held - given, kind)
+        return (None if given is None else _fitting(-given, kind)) if held is None else held
+    return _fitting(EXACT.subtract(held, given) if isinstance(held, Decimal) else held - given, kind)
 
 
 def _fold_two(function, held, given, kind):
@@ -157,12 +160,12 @@ def _fold_two(function, held, given, kind):
         return given if held is None else held
     match function:
         case "sum":
-            return _fitting(held + given, kind)
+            return _fitting(EXACT.add(held, given) if isinstance(held, Decimal) else held + given, kind)
         case "product":
-            product = held * given
-            if isinstance(product, Decimal):
-                product = product.quantize(Decimal(1).scaleb(-kind[1]), ROUND_HALF_UP)
-            return _fitting(product, kind)
+            if isinstance(held, Decimal):
+                exact = EXACT.multiply(held, given)
+                return _fitting(exact.quantize(Decimal(1).scaleb(-kind[1]), ROUND_HALF_UP, EXACT), kind)
+            return _fitting(held * given, kind)
         case "max":
             return given if java_key(held) < java_key(given) else held
         case "min":
@@ -178,7 +181,7 @@ def _fitting(value, kind):
     """Integers have bits, decimals digits."""
     if isinstance(value, int) and not -(2 ** (kind - 1)) <= value < 2 ** (kind - 1):
         raise ModelError("overflow")
-    if isinstance(value, Decimal) and abs(value.scaleb(kind[1])) >= 10 ** kind[0]:
+    if isinstance(value, Decimal) and EXACT.abs(EXACT.scaleb(value, kind[1])) >= 10 ** kind[0]:
         raise ModelError("overflow")
     return value
 
