@@ -183,7 +183,7 @@ def _fitting(value, kind):
         raise ModelError("overflow")
     if isinstance(value, Decimal) and EXACT.abs(EXACT.scaleb(value, kind[1])) >= 10 ** kind[0]:
         raise ModelError("overflow")
-    return value
+    return EXACT.add(value, 0) if isinstance(value, Decimal) else value  # a stored decimal has no negative zero
 
 
 def list_aggregate(delimiter, *, distinct):
