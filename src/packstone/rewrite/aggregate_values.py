@@ -6,6 +6,7 @@ must fit their digits in the end of every step; Java gives null or an invalid nu
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any
 
@@ -63,7 +64,7 @@ def fold_values(versions: Versions, column: pa.Array, function: ColumnAggregate,
     return arithmetic.store(result, known)
 
 
-class _Arithmetic:
+class _Arithmetic(ABC):
     """How values of one type are added, retracted, loaded and stored."""
 
     def __init__(self, kind: pa.DataType, function: ColumnAggregate) -> None:
@@ -78,11 +79,13 @@ class _Arithmetic:
         """The results as a column."""
         return to_column(result, missing=~known)
 
+    @abstractmethod
     def add(self, left: Values, right: Values) -> Values:
-        raise NotImplementedError
+        """The newer value on top of the older ones."""
 
+    @abstractmethod
     def retract(self, left: Values, right: Values) -> Values:
-        raise NotImplementedError
+        """The older ones without a value that is taken back."""
 
     def _negated(self, right: Values) -> Values:
         return self.retract(np.zeros_like(right), right)
@@ -194,7 +197,8 @@ class _Booleans(_Arithmetic):
         return left & right if self._function.function == "bool_and" else left | right
 
     def retract(self, left: Values, right: Values) -> Values:
-        raise NotImplementedError  # refused before
+        del left, right
+        raise RefusedError(f"{self._function.function} of column {self._function.column} cannot retract.")
 
 
 def _arithmetic(kind: pa.DataType, function: ColumnAggregate) -> _Arithmetic:
