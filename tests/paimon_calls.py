@@ -10,6 +10,8 @@ from paimon_lake import PaimonLake, options, tools
 
 from packstone.errors import ConflictError, CorruptionError
 from packstone.model.codec import dump_record
+from packstone.model.paimon_options import PaimonOptions
+from packstone.service.paimon_table import PaimonTable
 from packstone.storage.ownership import ProcessIdentity
 from packstone.tables.paimon.commit import commit_edits
 from packstone.tables.paimon.expire import expire, plan_expiry
@@ -101,3 +103,9 @@ def paimon_expire_loop(io, path, stop):
             expired += plan.expired
         time.sleep(0.05)
     return expired
+
+
+def paimon_compact(io, path):
+    """The whole compaction as the command runs it, with tasks in this process."""
+    outcome = PaimonTable(path, io=io).compact(PaimonOptions(strategy="full"))
+    return {"status": outcome.status.value, "snapshots": list(outcome.snapshots)}
