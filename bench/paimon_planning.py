@@ -1,0 +1,113 @@
+"""Planning the compaction of a Paimon table with a million files, from its manifests on: seconds and memory.
+
+    python bench/paimon_planning.py [--files 1000000] [--buckets 100000]
+
+The manifests repeat, under new names, what the example table (made by Java Paimon) says of one of its own files, all
+statistics included; they are written before the clock starts. Timed is what `packstone plan` does in its process:
+read the snapshot, all manifests, decide for every bucket. A process of its own does it, so that the peak is its own.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import json
+import resource
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+from packstone.model.filters import Filters
+from packstone.model.paimon_options import PaimonOptions
+from packstone.service.paimon_planner import PaimonPlanner
+from packstone.storage.local import LocalFileIO
+from packstone.tables.paimon.live_files import read_live_files
+from packstone.tables.paimon.manifest import write_manifests
+from packstone.tables.paimon.manifest_entry import BucketFiles, FileKind, ManifestEntry
+from packstone.tables.paimon.manifest_list import write_manifest_list
+from packstone.tables.paimon.snapshot_files import dump_snapshot, read_latest_snapshot, snapshot_path, write_latest_hint
+from packstone.tables.paimon.store import open_store
+
+EXAMPLE = Path(__file__).resolve().parents[1] / "examples" / "paimon" / "orders"
+
+
+def make_table(path: Path, *, files: int, buckets: int) -> None:
+    """A copy of the example whose next snapshot names as many files as asked for, in as many buckets."""
+    shutil.copytree(EXAMPLE, path)
+    for schema in (path / "schema").iterdir():
+        content = json.loads(schema.read_text())
+        content["options"]["bucket"] = str(buckets)
+        schema.write_text(json.dumps(content))
+    io, table = LocalFileIO(), str(path)
+    store, snapshot = open_store(io, table), read_latest_snapshot(io, table)
+    assert snapshot is not None
+    model = next(iter(read_live_files(io, table, snapshot)))
+    folder = f"{table}/manifest"
+    metas = write_manifests(
+        io,
+        folder,
+        _entries(model, files=files, buckets=buckets),
+        names=(f"manifest-bench-{at}" for at in itertools.count()),
+        partition_types=store.schema.partition_types,
+    )
+    base, _ = write_manifest_list(io, folder, metas, name="manifest-list-bench-0")
+    delta, _ = write_manifest_list(io, folder, (), name="manifest-list-bench-1")
+    made = replace(
+        snapshot, id=snapshot.id + 1, base_manifest_list=base, delta_manifest_list=delta, index_manifest=None
+    )
+    io.write_new(snapshot_path(table, made.id), dump_snapshot(made))
+    write_latest_hint(io, table, made.id)
+
+
+def _entries(model: BucketFiles, *, files: int, buckets: int) -> Iterator[ManifestEntry]:
+    each = max(1, files // buckets)
+    for number in range(files):
+        age, bucket = divmod(number, buckets)
+        file = replace(
+            model.files[0],
+            file_name=f"data-{number:032x}-0.parquet",
+            level=0 if age < each - 1 else 5,
+            min_sequence_number=age * 100,
+            max_sequence_number=age * 100 + 99,
+        )
+        yield ManifestEntry(
+            kind=FileKind.ADD, partition=model.partition, bucket=bucket, total_buckets=buckets, file=file
+        )
+
+
+def plan(table: str) -> None:
+    """Plan, and say what it took."""
+    io = LocalFileIO()
+    began, cpu = time.perf_counter(), time.process_time()
+    store, snapshot = open_store(io, table), read_latest_snapshot(io, table)
+    assert snapshot is not None
+    planner = PaimonPlanner(store=store, snapshot=snapshot, asked=PaimonOptions(), filters=Filters())
+    picked = sum(1 for each in planner.plan() if each.units)
+    took, used = time.perf_counter() - began, time.process_time() - cpu
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    print(f"{planner.totals.files:,} files in {planner.totals.buckets:,} buckets, {picked:,} to compact: ", end="")
+    print(f"{took:.1f} s wall, {used:.1f} CPU s, peak memory {peak:.0f} MiB")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--files", type=int, default=1_000_000)
+    parser.add_argument("--buckets", type=int, default=100_000)
+    parser.add_argument("--plan", metavar="TABLE", help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.plan:
+        plan(arguments.plan)
+        return
+    with tempfile.TemporaryDirectory(prefix="packstone-bench-") as folder:
+        table = Path(folder) / "orders"
+        make_table(table, files=arguments.files, buckets=arguments.buckets)
+        subprocess.run([sys.executable, __file__, "--plan", str(table)], check=True)
+
+
+if __name__ == "__main__":
+    main()
