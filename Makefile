@@ -35,7 +35,7 @@ test: install $(VENV)/.stamp-archive ## Run the tests (ARGS="-k name" for some o
 test-spark35: $(VENV35)/.stamp-java $(VENV35)/.stamp-archive ## Run the tests on Spark 3.5, in .venv-spark35
 	PACKSTONE_JVM_OPTIONS="$(call jvm_options,$(VENV35))" $(VENV35)/bin/python -m pytest -q --durations=10 $(ARGS) tests
 
-interop: install $(VENV)/.stamp-archive $(VENV_INTEROP)/.stamp-jars ## Let pypaimon, pypaimon-rust and Java Paimon read what Packstone compacted
+interop: install $(VENV)/.stamp-archive $(VENV_INTEROP)/.stamp-jars $(VENV35)/.stamp-java ## Let pypaimon, pypaimon-rust and Java Paimon read what Packstone compacted
 	PACKSTONE_INTEROP=1 PACKSTONE_INTEROP_VENV="$(abspath $(VENV_INTEROP))" PACKSTONE_JVM_OPTIONS="$(call jvm_options,$(VENV))" \
 	    $(PY) -m pytest -q --durations=10 $(ARGS) tests/interop
 
