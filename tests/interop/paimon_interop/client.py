@@ -37,7 +37,7 @@ def java_command() -> list[str]:
 
 
 def spark_command(warehouse: Path) -> list[str]:
-    """Paimon's Spark connector, in the environment of ``make test-spark35``."""
+    """Paimon's Spark connector, in the environment with Spark 3.5."""
     (jar,) = JARS.glob("paimon-spark-3.5-*.jar")
     return [str(VENV_SPARK35 / "bin/python"), "-m", "paimon_interop.spark_worker", str(jar), str(warehouse)]
 
@@ -45,7 +45,7 @@ def spark_command(warehouse: Path) -> list[str]:
 def why_no_spark_connector() -> str | None:
     """Why Paimon's Spark connector cannot take part, or None if it can."""
     if not (VENV_SPARK35 / "bin/python").exists():
-        return "no Spark 3.5, which the connector is for: `make test-spark35` makes its environment"
+        return "no Spark 3.5, which the connector is for: `make interop` makes its environment"
     return None if any(JARS.glob("paimon-spark-3.5-*.jar")) else (why_no_java() or "no connector: not fetched")
 
 
