@@ -118,7 +118,7 @@ def pick_by_count(view: SegmentView, window: Sequence[int], options: MinorOption
     lists: list[list[int]] = [[] for _ in thresholds]
     for at in window:
         segment = view.segments[at]
-        if segment.id.merges >= len(thresholds) or not _may_join(segment, options):
+        if segment.id.merges >= len(thresholds) or not may_join(segment, options):
             continue
         members = lists[segment.id.merges]
         members.append(at)
@@ -143,7 +143,8 @@ def _merge(view: SegmentView, members: tuple[int, ...], options: MinorOptions) -
     )
 
 
-def _may_join(segment: Segment, options: MinorOptions) -> bool:
+def may_join(segment: Segment, options: MinorOptions) -> bool:
+    """Tell whether a segment takes part in minor compaction at all, whatever its level."""
     is_capped = options.minor_size_mb is not None and segment.size_bytes // MB >= options.minor_size_mb
     return not is_capped and not segment.is_major and segment.status in FINISHED
 
