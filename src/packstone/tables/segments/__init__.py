@@ -1,0 +1,1 @@
+"""Segment tables: loads and their merges as Parquet files, named by versioned status files."""

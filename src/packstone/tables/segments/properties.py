@@ -1,0 +1,227 @@
+"""The properties of a segment table under CarbonData's names: parsed, checked, with their defaults.
+
+A bad value is an error that names the property and what is allowed; CarbonData quietly takes a default for some and
+checks others differently at CREATE and at ALTER (research notes, trap B11). All of them can be altered (B12).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, fields
+from enum import StrEnum
+from typing import Any, Final
+
+from packstone.errors import InvalidInputError
+from packstone.strategy.days import MAX_DAYS, MAX_PRESERVE, DaysRule
+from packstone.strategy.major import DEFAULT_MAJOR_SIZE_MB
+from packstone.strategy.minor import DEFAULT_THRESHOLD, MAX_THRESHOLD, REASONS
+from packstone.tables.segments.column_types import Column
+
+
+class SortScope(StrEnum):
+    """How far the rows of a load are in order."""
+
+    NO_SORT = "NO_SORT"  # as they came
+    LOCAL_SORT = "LOCAL_SORT"  # within what one task writes
+    GLOBAL_SORT = "GLOBAL_SORT"  # over the whole segment
+
+
+class BadRecordsAction(StrEnum):
+    """What becomes of a row that does not fit the schema."""
+
+    FAIL = "FAIL"  # the load fails
+    FORCE = "FORCE"  # the bad field becomes null
+    REDIRECT = "REDIRECT"  # the row is left out and kept aside, whole
+    IGNORE = "IGNORE"  # the row is left out
+
+
+class Compression(StrEnum):
+    """Codecs of data files."""
+
+    ZSTD = "zstd"
+    SNAPPY = "snappy"
+    GZIP = "gzip"
+    LZ4 = "lz4"
+    NONE = "none"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Properties:
+    """All properties with the values that count."""
+
+    sort_columns: tuple[str, ...] = ()  # as the schema spells them
+    sort_scope: SortScope = SortScope.NO_SORT
+    compaction_level_threshold: tuple[int, ...] = DEFAULT_THRESHOLD
+    compaction_preserve_segments: int = 0
+    allowed_compaction_days: int = 0
+    compaction_days_rule: DaysRule = DaysRule.WINDOW
+    major_compaction_size: int = DEFAULT_MAJOR_SIZE_MB  # MB
+    minor_compaction_size: int | None = None  # MB; None: no cap
+    auto_load_merge: bool = False
+    table_blocksize: int = 256  # MB of a data file
+    table_blocklet_rows: int = 131_072  # rows of a row group
+    compression: Compression = Compression.ZSTD
+    bad_records_action: BadRecordsAction = BadRecordsAction.FAIL
+    segment_retention_days: int = 7
+    max_query_minutes: int = 60
+    trash_retention_days: int = 7
+
+
+PROPERTY_NAMES: Final = tuple(field.name.upper() for field in fields(Properties))
+_MAX_QUERY_MINUTES: Final = 10_080  # a week
+_SCOPE_WORDS: Final = {"NONE": SortScope.NO_SORT, "LOCAL": SortScope.LOCAL_SORT, "GLOBAL": SortScope.GLOBAL_SORT}
+
+
+def parse_properties(raw: Mapping[str, str] | Iterable[tuple[str, str]], columns: Iterable[Column]) -> Properties:
+    """Read properties as given; names in any case."""
+    given = normalise(raw)
+    values: dict[str, Any] = {name.lower(): _READERS[name](name, text) for name, text in given.items()}
+    if "SORT_COLUMNS" in given:
+        values["sort_columns"] = _sort_columns(given["SORT_COLUMNS"], columns)
+    sort_columns = values.get("sort_columns", ())
+    if sort_columns and "SORT_SCOPE" not in given:
+        values["sort_scope"] = SortScope.LOCAL_SORT
+    if not sort_columns and values.get("sort_scope", SortScope.NO_SORT) is not SortScope.NO_SORT:
+        raise InvalidInputError(f"SORT_SCOPE is {values['sort_scope']} but no SORT_COLUMNS are given; name them.")
+    return Properties(**values)
+
+
+def normalise(raw: Mapping[str, str] | Iterable[tuple[str, str]]) -> dict[str, str]:
+    """Write names in upper case, in their fixed order; refuse unknown names and names that are given twice."""
+    given: dict[str, str] = {}
+    for name, value in raw.items() if isinstance(raw, Mapping) else raw:
+        upper = check_name(name)
+        if upper in given:
+            raise InvalidInputError(f"The property {upper} is given twice; give it once.", property=upper)
+        given[upper] = value.strip()
+    return {name: given[name] for name in PROPERTY_NAMES if name in given}
+
+
+def check_name(name: str) -> str:
+    """A property's name in upper case; InvalidInputError if there is none such."""
+    upper = name.strip().upper()
+    if upper not in PROPERTY_NAMES:
+        raise InvalidInputError(f"{name!r} is no table property; use one of {', '.join(PROPERTY_NAMES)}.")
+    return upper
+
+
+def alter(
+    raw: Iterable[tuple[str, str]], changes: Mapping[str, str | None], columns: Iterable[Column]
+) -> tuple[tuple[str, str], ...]:
+    """Set properties, or with None put them back to their default; the result is checked as a whole."""
+    if not changes:
+        raise InvalidInputError("No property is given; say what to change, for example SORT_SCOPE=GLOBAL_SORT.")
+    given = normalise(raw)
+    for name, value in changes.items():
+        upper = check_name(name)
+        if value is None:
+            given.pop(upper, None)
+        else:
+            given[upper] = value
+    altered = normalise(given)
+    parse_properties(altered, columns)
+    return tuple(altered.items())
+
+
+def describe(properties: Properties) -> tuple[tuple[str, str], ...]:
+    """All properties with their values as text, defaults included; each value parses back. One without is left out."""
+    values = ((field.name.upper(), getattr(properties, field.name)) for field in fields(Properties))
+    return tuple((name, _text(value)) for name, value in values if value is not None)
+
+
+def _text(value: object) -> str:
+    if isinstance(value, tuple):
+        return ",".join(map(str, value))
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _bad(name: str, text: str, allowed: str) -> InvalidInputError:
+    return InvalidInputError(f"{name} is {text!r}; it must be {allowed}.", property=name, value=text)
+
+
+def _number(least: int, most: int) -> Callable[[str, str], int]:
+    def read(name: str, text: str) -> int:
+        value = _whole(text)
+        if value is None or not least <= value <= most:
+            raise _bad(name, text, f"a whole number from {least} to {most}")
+        return value
+
+    return read
+
+
+def _megabytes(least: int) -> Callable[[str, str], int]:
+    def read(name: str, text: str) -> int:
+        value = _whole(text.upper().removesuffix("B").removesuffix("M").rstrip())
+        if value is None or value < least:
+            raise _bad(name, text, f"a whole number of megabytes, at least {least}, for example 512 or 512MB")
+        return value
+
+    return read
+
+
+def _word(kind: type[StrEnum], also: Mapping[str, StrEnum] | None = None) -> Callable[[str, str], StrEnum]:
+    known = {word.value.upper(): word for word in kind}
+
+    def read(name: str, text: str) -> StrEnum:
+        found = {**known, **(also or {})}.get(text.upper())
+        if found is None:
+            raise _bad(name, text, f"one of {', '.join(kind)}")
+        return found
+
+    return read
+
+
+def _yes_no(name: str, text: str) -> bool:
+    if text.lower() not in ("true", "false"):
+        raise _bad(name, text, "true or false")
+    return text.lower() == "true"
+
+
+def _levels(name: str, text: str) -> tuple[int, ...]:
+    numbers = [_whole(part.strip()) for part in text.split(",")]
+    good = [number for number in numbers if number is not None and number <= MAX_THRESHOLD]
+    if len(good) != len(numbers) or len(good) > len(REASONS):
+        raise _bad(name, text, f"one to {len(REASONS)} numbers from 0 to {MAX_THRESHOLD}, for example 4,3")
+    return tuple(good)
+
+
+def _whole(text: str) -> int | None:
+    return int(text) if text.isascii() and text.isdecimal() else None
+
+
+def _sort_columns(text: str, columns: Iterable[Column]) -> tuple[str, ...]:
+    known = {column.name.lower(): column for column in columns}
+    found: list[str] = []
+    for name in (part.strip() for part in text.split(",")) if text else ():
+        column = known.get(name.lower())
+        if column is None:
+            allowed = ", ".join(column.name for column in known.values())
+            raise InvalidInputError(f"SORT_COLUMNS names {name!r}, which is no column; the columns are {allowed}.")
+        if not column.is_atomic:
+            raise InvalidInputError(
+                f"SORT_COLUMNS names {column.name!r}, which is {column.type_text}; a sort column has a plain type."
+            )
+        if column.name in found:
+            raise InvalidInputError(f"SORT_COLUMNS names {column.name!r} twice; name it once.")
+        found.append(column.name)
+    return tuple(found)
+
+
+_READERS: Final[Mapping[str, Callable[[str, str], Any]]] = {
+    "SORT_COLUMNS": lambda _, text: text,
+    "SORT_SCOPE": _word(SortScope, also=_SCOPE_WORDS),
+    "COMPACTION_LEVEL_THRESHOLD": _levels,
+    "COMPACTION_PRESERVE_SEGMENTS": _number(0, MAX_PRESERVE),
+    "ALLOWED_COMPACTION_DAYS": _number(0, MAX_DAYS),
+    "COMPACTION_DAYS_RULE": _word(DaysRule),
+    "MAJOR_COMPACTION_SIZE": _megabytes(0),
+    "MINOR_COMPACTION_SIZE": _megabytes(1),
+    "AUTO_LOAD_MERGE": _yes_no,
+    "TABLE_BLOCKSIZE": _number(1, 2048),
+    "TABLE_BLOCKLET_ROWS": _number(1000, 10_000_000),
+    "COMPRESSION": _word(Compression),
+    "BAD_RECORDS_ACTION": _word(BadRecordsAction),
+    "SEGMENT_RETENTION_DAYS": _number(0, 365),
+    "MAX_QUERY_MINUTES": _number(0, _MAX_QUERY_MINUTES),
+    "TRASH_RETENTION_DAYS": _number(0, 365),
+}
