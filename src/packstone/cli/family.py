@@ -10,15 +10,26 @@ from click.core import ParameterSource
 from packstone.errors import InvalidInputError, RefusedError
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from packstone.tables.probe import Family
 
-# Commands that only Hive directories have -> what a Paimon table has instead.
-_NOT_FOR_PAIMON = {
-    "merge": "is a Paimon table; use `packstone compact {path}`.",
-    "restore": "is a Paimon table: a compaction changes none of its rows, and the snapshots of before stay readable "
-    "until they expire; there is nothing to undo.",
-    "verify": "is a Paimon table: its compactions are proved before they are published, and no backup is kept to prove "
-    "them by again; read it at the snapshot of before and at that of the run to compare.",
+HIVE, PAIMON, SEGMENTS = "hive", "paimon", "segments"  # values of Family, whose module is not needed for the help
+PLURAL: Mapping[str, str] = {HIVE: "Hive directories", PAIMON: "Paimon tables", SEGMENTS: "segment tables"}
+_NAME: Mapping[str, str] = {HIVE: "none", PAIMON: "a Paimon table", SEGMENTS: "a segment table"}
+
+# Commands that only Hive directories have -> what the other families have instead.
+_INSTEAD: Mapping[tuple[str, str], str] = {
+    (PAIMON, "merge"): "is a Paimon table; use `packstone compact {path}`.",
+    (PAIMON, "restore"): "is a Paimon table: a compaction changes none of its rows, and the snapshots of before stay "
+    "readable until they expire; there is nothing to undo.",
+    (PAIMON, "verify"): "is a Paimon table: its compactions are proved before they are published, and no backup is "
+    "kept to prove them by again; read it at the snapshot of before and at that of the run to compare.",
+    (SEGMENTS, "merge"): "is a segment table; use `packstone compact {path}`.",
+    (SEGMENTS, "restore"): "is a segment table: a compaction changes none of its rows, and the versions of before stay "
+    "readable until `packstone clean` removes them; there is nothing to undo.",
+    (SEGMENTS, "verify"): "is a segment table: its compactions are proved before they are published, and no backup is "
+    "kept to prove them by again; read it at the version of before and at that of the run to compare.",
 }
 HIVE_ONLY = frozenset(
     {
@@ -51,41 +62,60 @@ PAIMON_ONLY = frozenset(
         "max_expired",
     }
 )
+SEGMENTS_ONLY = frozenset({"ids", "major_size_mb", "properties"})
+_NOT_SEGMENTS = frozenset({"where"})  # a segment table has no partitions
+
+
+def families_of_option(name: str | None) -> tuple[str, ...]:
+    """Name the families that an option is for."""
+    for options, families in (
+        (HIVE_ONLY, (HIVE,)),
+        (PAIMON_ONLY, (PAIMON,)),
+        (SEGMENTS_ONLY, (SEGMENTS,)),
+        (_NOT_SEGMENTS, (HIVE, PAIMON)),
+    ):
+        if name in options:
+            return families
+    return (HIVE, PAIMON, SEGMENTS)
 
 
 def family_of(path: str) -> Family:
-    """Look at the target, and refuse options that were typed for another family."""
+    """Look at the target, and refuse commands and options that were typed for another family."""
     from packstone.storage.local import LocalFileIO
-    from packstone.tables.probe import Family, find_family
+    from packstone.tables.probe import find_table
 
     io = LocalFileIO()
     if io.stat(path) is None:
         raise InvalidInputError(f"{path} does not exist.", path=path)
-    family = find_family(io, path)
-    wrong, why = (
-        (HIVE_ONLY, f"is for Hive directories, and {path} is a Paimon table")
-        if family is Family.PAIMON
-        else (PAIMON_ONLY, f"is for Paimon tables, and {path} is none")
-    )
+    family, root = find_table(io, path)
     context = click.get_current_context()
-    if family is Family.PAIMON and context.command.name == "merge":
-        refuse_for_paimon("merge", path)
-    for parameter in context.command.params:
-        is_typed = context.get_parameter_source(parameter.name or "") is ParameterSource.COMMANDLINE
-        if parameter.name in wrong and is_typed:
-            raise InvalidInputError(f"{parameter.opts[0]} {why}.", option=parameter.name)
+    _check_command(context.command.name or "", family, root)
+    _check_options(context, family, path)
     return family
 
 
-def is_paimon(path: str) -> bool:
-    """Whether a path is, or lies in, a Paimon table."""
+def _check_options(context: click.Context, family: str, path: str) -> None:
+    """Refuse options that were typed for another family."""
+    for parameter in context.command.params:
+        meant = families_of_option(parameter.name)
+        is_typed = context.get_parameter_source(parameter.name or "") is ParameterSource.COMMANDLINE
+        if is_typed and family not in meant:
+            named = " and ".join(PLURAL[one] for one in meant)
+            raise InvalidInputError(
+                f"{parameter.opts[0]} is for {named}, and {path} is {_NAME[family]}.", option=parameter.name
+            )
+
+
+def check_has_backups(command: str, path: str) -> None:
+    """Say what a table has instead of a command about backups, which only Hive directories have."""
     from packstone.storage.local import LocalFileIO
-    from packstone.tables.probe import Family, find_family
+    from packstone.tables.probe import find_table
 
-    return find_family(LocalFileIO(), path) is Family.PAIMON
+    _check_command(command, *find_table(LocalFileIO(), path))
 
 
-def refuse_for_paimon(command: str, path: str) -> None:
-    """Say what a Paimon table has instead of a command that works on Hive directories only."""
-    error = InvalidInputError if command == "merge" else RefusedError
-    raise error(f"{path} {_NOT_FOR_PAIMON[command].format(path=path)}", path=path)
+def _check_command(command: str, family: str, root: str) -> None:
+    instead = _INSTEAD.get((family, command))
+    if instead is not None:
+        error = InvalidInputError if command == "merge" else RefusedError
+        raise error(f"{root} {instead.format(path=root)}", path=root)

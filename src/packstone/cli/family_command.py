@@ -4,25 +4,21 @@ from __future__ import annotations
 
 import click
 
-from packstone.cli.family import HIVE_ONLY, PAIMON_ONLY
+from packstone.cli.family import PLURAL, families_of_option
 
 
 class FamilyCommand(click.Command):
-    """Lists its options in three parts: for all tables, for Hive directories, for Paimon tables."""
+    """Lists its options in parts: for all or several families, then for each family alone."""
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Print the parts that are not empty."""
-        parts: dict[str, list[tuple[str, str]]] = {
-            "Options": [],
-            "Options for Hive directories": [],
-            "Options for Paimon tables": [],
-        }
-        titles = list(parts)
+        parts: dict[str, list[tuple[str, str]]] = {"Options": []}
+        parts |= {f"Options for {name}": [] for name in PLURAL.values()}
         for parameter in self.get_params(ctx):
             record = parameter.get_help_record(ctx)
             if record is not None and isinstance(parameter, click.Option):
-                at = 1 if parameter.name in HIVE_ONLY else 2 if parameter.name in PAIMON_ONLY else 0
-                parts[titles[at]].append(record)
+                meant = families_of_option(parameter.name)
+                parts[f"Options for {PLURAL[meant[0]]}" if len(meant) == 1 else "Options"].append(record)
         for title, records in parts.items():
             if records:
                 with formatter.section(title):

@@ -44,16 +44,31 @@ _ICEBERG_METADATA = re.compile(r"(\.metadata\.json(\.gz)?|^version-hint\.text|^s
 
 _PAIMON_SCHEMA = re.compile(r"^schema-\d+$")
 _CARBON_METADATA = re.compile(r"^(tablestatus(_\d+)?|schema)$")  # a table without a load has its schema only
+_SEGMENT_STATUS = re.compile(r"^\d{20}\.json$")
 
 
 def find_family(io: FileIO, path: str) -> Family:
     """Tell which family a target belongs to, by the nearest table at it or around it."""
+    return find_table(io, path)[0]
+
+
+def find_table(io: FileIO, path: str) -> tuple[Family, str]:
+    """Tell the family, and where its table is; a Hive directory is the target itself."""
     for at in _with_ancestors(path):
         if _is_paimon(io, at):
-            return Family.PAIMON
+            return Family.PAIMON, at
+        if _is_segments(io, at):
+            return Family.SEGMENTS, at
         if _why_not(io, at) is not None:
             break  # a table of another kind: whoever opens it will be told
-    return Family.HIVE
+    return Family.HIVE, path
+
+
+def _is_segments(io: FileIO, directory: str) -> bool:
+    """A status folder with a version in it."""
+    return _is_folder(io, f"{directory}/Metadata/status") and _holds(
+        io, f"{directory}/Metadata/status", _SEGMENT_STATUS
+    )
 
 
 def _is_paimon(io: FileIO, directory: str) -> bool:
@@ -101,11 +116,17 @@ def _why_not_by_names(io: FileIO, directory: str, folders: set[str]) -> str | No
         return paimon
     if "metadata" in folders and _holds(io, f"{directory}/metadata", _ICEBERG_METADATA):
         return "an Apache Iceberg table; use Iceberg's rewrite_data_files"
-    if "Metadata" in folders:
-        if _holds(io, f"{directory}/Metadata", _CARBON_METADATA):
-            return "an Apache CarbonData table; use ALTER TABLE … COMPACT in CarbonData"
-        if _is_folder(io, f"{directory}/Metadata/status"):
-            return "a segment table, which this version of packstone does not compact yet"
+    return _why_not_metadata(io, directory) if "Metadata" in folders else None
+
+
+def _why_not_metadata(io: FileIO, directory: str) -> str | None:
+    """Our own segment tables first: somebody may export a `tablestatus` for CarbonData's tools into one."""
+    if _is_segments(io, directory):
+        return "a segment table, whose files are named in its status; give it as a target of its own"
+    if _holds(io, f"{directory}/Metadata", _CARBON_METADATA):
+        return "an Apache CarbonData table; use ALTER TABLE … COMPACT in CarbonData"
+    if _is_folder(io, f"{directory}/Metadata/status"):
+        return "a segment table that has lost its status files; bring those back first"
     return None
 
 

@@ -1,0 +1,54 @@
+"""Segment tables as DataFrames: the rows of a version, and the list of its segments."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+from packstone.spark.session import SparkSettings, open_spark
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_GLOB = re.compile(r"[*?\[\]{}\\]")  # Spark takes every path for a pattern
+_ESCAPED = r"\\\g<0>"
+
+
+def read_files(spark: Any, paths: Sequence[str], *, schema: str) -> Any:  # noqa: ANN401 - a session, a DataFrame
+    """Read exactly these Parquet files by Spark's own reader; a file with fewer columns gives nulls."""
+    session = find_session(spark)
+    if not paths:
+        return session.createDataFrame([], schema)
+    return session.read.schema(schema).parquet(*[f"file://{_GLOB.sub(_ESCAPED, path)}" for path in paths])
+
+
+def make_frame(spark: Any, rows: Sequence[tuple[Any, ...]], *, schema: str) -> Any:  # noqa: ANN401 - as above
+    """A DataFrame of a few rows that are known already."""
+    return find_session(spark).createDataFrame(list(rows), schema)
+
+
+def find_session(spark: Any) -> Any:  # noqa: ANN401 - a session of either kind
+    """The session given, else the active one, else a new local one."""
+    return spark if spark is not None else open_spark(SparkSettings()).spark
+
+
+def is_spark_frame(data: object) -> bool:
+    """Whether something is a DataFrame of Spark, classic or Connect, without importing Spark."""
+    return any(
+        base.__name__ == "DataFrame" and base.__module__.startswith("pyspark.sql") for base in type(data).__mro__
+    )
+
+
+def is_spark_schema(schema: object) -> bool:
+    """Whether something is a schema of Spark."""
+    return any(
+        base.__name__ == "StructType" and base.__module__ == "pyspark.sql.types" for base in type(schema).__mro__
+    )
+
+
+def schema_ddl(schema: Any) -> str:  # noqa: ANN401 - pyspark's StructType
+    """Write a schema of Spark as text."""
+    return ", ".join(
+        f"`{field.name.replace('`', '``')}` {field.dataType.simpleString()}{'' if field.nullable else ' not null'}"
+        for field in schema.fields
+    )
