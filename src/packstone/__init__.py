@@ -17,6 +17,8 @@ __all__ = [
     "MergeOptions",
     "PaimonOptions",
     "PaimonTable",
+    "SegmentOptions",
+    "SegmentTable",
     "__version__",
     "open",
 ]
@@ -25,9 +27,11 @@ if TYPE_CHECKING:
     from packstone.model.filters import Budget, Filters
     from packstone.model.merge_options import MergeOptions
     from packstone.model.paimon_options import PaimonOptions
+    from packstone.model.segment_options import SegmentOptions
     from packstone.service.hive_table import HiveTable
     from packstone.service.open_table import open_table as open  # noqa: A004 - packstone.open reads well
     from packstone.service.paimon_table import PaimonTable
+    from packstone.service.segment_table import SegmentTable
 
 # Names are loaded when they are first used, so that `packstone --help` does not wait for pyarrow.
 _HOME = {
@@ -37,6 +41,8 @@ _HOME = {
     "MergeOptions": ("packstone.model.merge_options", "MergeOptions"),
     "PaimonOptions": ("packstone.model.paimon_options", "PaimonOptions"),
     "PaimonTable": ("packstone.service.paimon_table", "PaimonTable"),
+    "SegmentOptions": ("packstone.model.segment_options", "SegmentOptions"),
+    "SegmentTable": ("packstone.service.segment_table", "SegmentTable"),
     "open": ("packstone.service.open_table", "open_table"),
 }
 

@@ -149,10 +149,12 @@ def test_help_tells_which_options_are_for_which_family(command, packstone):
     """Options stand under the family they are for."""
     text = packstone(command, "--help").out
     both, _, rest = text.partition("Options for Hive directories:")
-    hive, _, paimon = rest.partition("Options for Paimon tables:")
+    hive, _, rest = rest.partition("Options for Paimon tables:")
+    paimon, _, segments = rest.partition("Options for segment tables:")
     assert "--where" in both
     assert "--codec" in hive
     assert "--partition-idle-time" in paimon
+    assert "--major-size-mb" in segments
 
 
 def test_the_program_says_the_same_as_its_commands():

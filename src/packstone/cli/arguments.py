@@ -10,6 +10,7 @@ from packstone.errors import InvalidInputError
 from packstone.model.filters import Budget, Filters
 from packstone.model.merge_options import MergeOptions
 from packstone.model.paimon_options import PaimonOptions
+from packstone.model.segment_options import SegmentOptions
 from packstone.model.sizes import parse_bytes, parse_duration
 from packstone.model.time_window import TimeWindow
 from packstone.model.unit import Verify
@@ -69,6 +70,34 @@ def read_paimon_options(typed: dict[str, Any]) -> PaimonOptions:
         verify=Verify(typed.get("verify_mode") or "content"),
         commit_every_bytes=parse_bytes(typed.get("commit_every") or "16G"),
     )
+
+
+def read_segment_options(typed: dict[str, Any]) -> SegmentOptions:
+    """Build the options of a compaction of a segment table from a command's parameters."""
+    from packstone.model.segment_options import parse_segment_ids, parse_segment_strategy
+
+    overrides = read_properties(typed["properties"])
+    if typed["major_size_mb"] is not None:
+        overrides = (*overrides, ("MAJOR_COMPACTION_SIZE", str(typed["major_size_mb"])))
+    return SegmentOptions(
+        strategy=parse_segment_strategy(typed["strategy"] or "minor"),
+        ids=parse_segment_ids(typed["ids"]) if typed["ids"] else (),
+        overrides=overrides,
+        verify=Verify(typed.get("verify_mode") or "content"),
+    )
+
+
+def read_properties(pairs: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
+    """Read ``NAME=VALUE`` pairs; a name given twice is a slip."""
+    found: dict[str, str] = {}
+    for pair in pairs:
+        name, equals, value = (part.strip() for part in pair.partition("="))
+        if not equals or not name:
+            raise InvalidInputError(f"--property {pair} is no NAME=VALUE.")
+        if name.upper() in found:
+            raise InvalidInputError(f"--property {name} is given twice.")
+        found[name.upper()] = value
+    return tuple(found.items())
 
 
 def _check_known(overrides: tuple[tuple[str, str], ...]) -> None:

@@ -17,16 +17,17 @@ from packstone.errors import ConflictError, PackstoneError, storage_sentence
 COMMANDS: dict[str, tuple[str, str]] = {
     "demo": ("demo", "A whole tour on a generated lake: ill, planned, merged, proved, restored."),
     "merge": ("merge", "The classic three arguments: FS PARTITION BLOCKSIZE."),
-    "health": ("health", "Files, sizes, sorted runs, score, hazards found."),
+    "health": ("health", "Files, sizes, sorted runs or segments, score, hazards found."),
     "plan": ("plan", "What would be merged and why; writes nothing."),
-    "compact": ("compact", "Merge small files or sorted runs, verify every row, publish."),
+    "compact": ("compact", "Merge files, sorted runs or segments, verify every row, publish."),
     "explain": ("explain", "What a strategy would pick on an imagined table, and why."),
     "simulate": ("simulate", "Loads through a strategy: what it writes, reads and stores."),
     "verify": ("verify", "Prove a run again from the files that still exist."),
     "restore": ("restore", "Undo exactly one run."),
     "recover": ("recover", "Finish or undo what a killed run left behind."),
-    "clean": ("clean", "Remove backups, leftovers and snapshots whose time is over."),
+    "clean": ("clean", "Remove backups, leftovers, snapshots and segments whose time is over."),
     "history": ("history", "List the runs."),
+    "segments": ("segments", "Segment tables: create, load, show, delete; each load is a segment."),
 }
 
 
@@ -60,7 +61,7 @@ class LazyGroup(click.Group):
 def cli() -> None:
     """Packstone keeps data-lake tables compact: it merges small files and proves that no row was lost.
 
-    It works on Hive directories and on Apache Paimon tables.
+    It works on Hive directories, on Apache Paimon tables, and on segment tables of its own.
     """
 
 

@@ -131,7 +131,8 @@ strategy_option: Callable[[Any], Any] = click.option(
     default=None,
     metavar="NAME",
     help="How to choose what is merged. Hive directories: small-files. Paimon tables: minor (the table's own way, the "
-    "default), full, universal, force-up-level0.",
+    "default), full, universal, force-up-level0. Segment tables: minor (by number, the default), major (by size), "
+    "custom (--ids).",
 )
 
 paimon_options = _stack(
@@ -162,6 +163,32 @@ paimon_options = _stack(
         default="2.1",
         show_default=True,
         help="Which Paimon version's rules of universal compaction.",
+    ),
+)
+
+property_option: Callable[[Any], Any] = click.option(
+    "--property",
+    "properties",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="A property of the table, in CarbonData's words; may be repeated.",
+)
+
+segment_options = _stack(
+    click.option("--ids", default=None, metavar="IDS", help="Which segments --strategy custom merges, e.g. 1,2,0.1."),
+    click.option(
+        "--major-size-mb",
+        type=click.IntRange(min=0),
+        default=None,
+        metavar="MB",
+        help="How big a major compaction may make a segment; default: the table's MAJOR_COMPACTION_SIZE.",
+    ),
+    click.option(
+        "--property",
+        "properties",
+        multiple=True,
+        metavar="NAME=VALUE",
+        help="A property of the table for this run only; may be repeated.",
     ),
 )
 

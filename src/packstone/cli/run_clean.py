@@ -20,9 +20,7 @@ _SHOWN_PATHS = 10
 
 def clean_hive(path: str, typed: dict[str, Any]) -> int:
     """Remove originals whose time is over."""
-    for name in _EXPIRY:
-        if typed[name]:
-            raise InvalidInputError(f"--{name.replace('_', '-')} is for Paimon tables; {path} is a Hive directory.")
+    _check_no_expiry(typed, path, "a Hive directory")
     from packstone.service.hive_table import HiveTable
 
     table = HiveTable(path)
@@ -66,6 +64,34 @@ def clean_paimon(path: str, typed: dict[str, Any]) -> int:
         lines += [f"left alone: {one}" for one in report.expiry.left_alone]
     _show(report.to_json(), lines, typed)
     return 3 if is_doubtful else 0
+
+
+def clean_segments(path: str, typed: dict[str, Any]) -> int:
+    """Remove what dead attempts left, and segments and versions whose retention is over."""
+    _check_no_expiry(typed, path, "a segment table")
+    from packstone.service.segment_table import SegmentTable
+
+    table = SegmentTable(path)
+    report = table.clean(dry_run=True)
+    verb = "would remove"
+    if not typed["dry_run"]:
+        if report.files and not options.confirm(f"Remove {_many_files(report)}?", yes=typed["yes"]):
+            return 0
+        report = table.clean()
+        verb = "removed"
+    lines = [f"{verb} {_many_files(report)}"] if report.files else ["Nothing to clean."]
+    _show(report.to_json(), lines, typed)
+    return 0
+
+
+def _many_files(report: Any) -> str:
+    return f"{many(report.files, 'file')}, {format_bytes(report.bytes)}"
+
+
+def _check_no_expiry(typed: dict[str, Any], path: str, what: str) -> None:
+    for name in _EXPIRY:
+        if typed[name]:
+            raise InvalidInputError(f"--{name.replace('_', '-')} is for Paimon tables; {path} is {what}.")
 
 
 def _request(typed: dict[str, Any]) -> ExpiryRequest | None:

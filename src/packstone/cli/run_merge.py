@@ -6,7 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from packstone.cli.arguments import read_budget, read_engine, read_filters, read_merge_options, read_paimon_options
+from packstone.cli.arguments import (
+    read_budget,
+    read_engine,
+    read_filters,
+    read_merge_options,
+    read_paimon_options,
+    read_segment_options,
+)
 from packstone.cli.family import family_of
 from packstone.cli.output import show
 from packstone.cli.progress_bar import BarProgress
@@ -21,15 +28,19 @@ if TYPE_CHECKING:
 
 def run_merge(command: str, location: Location, typed: dict[str, Any]) -> int:
     """Merge, record the run, print the outcome; return the exit code."""
-    if family_of(location.path) is Family.PAIMON:
-        outcome = _compact_paimon(command, location.path, typed)
-    else:
-        outcome = _compact_hive(command, location.path, typed)
+    compact = {Family.PAIMON: _compact_paimon, Family.SEGMENTS: _compact_segments, Family.HIVE: _compact_hive}
+    outcome = compact[family_of(location.path)](command, location.path, typed)
     return show_outcome(outcome, output_format=typed["output_format"])
 
 
-def plan_hive(path: str, typed: dict[str, Any]) -> Outcome:
-    """Plan the merge of a Hive directory."""
+def run_plan(location: Location, typed: dict[str, Any]) -> int:
+    """Plan, print the outcome; return the exit code."""
+    plan = {Family.PAIMON: _plan_paimon, Family.SEGMENTS: _plan_segments, Family.HIVE: _plan_hive}
+    outcome = plan[family_of(location.path)](location.path, typed)
+    return show_outcome(outcome, output_format=typed["output_format"])
+
+
+def _plan_hive(path: str, typed: dict[str, Any]) -> Outcome:
     _check_hive_strategy(typed)
     merge_options, filters = read_merge_options(typed), read_filters(typed)
     from packstone.service.hive_table import HiveTable
@@ -37,12 +48,18 @@ def plan_hive(path: str, typed: dict[str, Any]) -> Outcome:
     return HiveTable(path, engine=read_engine(typed)).plan(merge_options, filters=filters).outcome
 
 
-def plan_paimon(path: str, typed: dict[str, Any]) -> Outcome:
-    """Plan the compaction of a Paimon table."""
+def _plan_paimon(path: str, typed: dict[str, Any]) -> Outcome:
     options, filters = read_paimon_options(typed), read_filters(typed)
     from packstone.service.paimon_table import PaimonTable
 
     return PaimonTable(path).plan(options, filters=filters).outcome
+
+
+def _plan_segments(path: str, typed: dict[str, Any]) -> Outcome:
+    options, filters = read_segment_options(typed), read_filters(typed)
+    from packstone.service.segment_table import SegmentTable
+
+    return SegmentTable(path).plan(options, filters=filters).outcome
 
 
 def _compact_hive(command: str, path: str, typed: dict[str, Any]) -> Outcome:
@@ -68,6 +85,15 @@ def _compact_paimon(command: str, path: str, typed: dict[str, Any]) -> Outcome:
     from packstone.service.paimon_table import PaimonTable
 
     table = PaimonTable(path, engine=engine, progress=BarProgress(), history=_history(typed))
+    return table.compact(options, filters=filters, budget=budget, command=command)
+
+
+def _compact_segments(command: str, path: str, typed: dict[str, Any]) -> Outcome:
+    options, filters, budget = read_segment_options(typed), read_filters(typed), read_budget(typed)
+    engine = read_engine(typed)
+    from packstone.service.segment_table import SegmentTable
+
+    table = SegmentTable(path, engine=engine, progress=BarProgress(), history=_history(typed))
     return table.compact(options, filters=filters, budget=budget, command=command)
 
 

@@ -10,6 +10,7 @@ from packstone.service.engine import InlineEngine
 from packstone.service.hive_table import HiveTable
 from packstone.service.paimon_table import PaimonTable
 from packstone.service.record import history_address
+from packstone.service.segment_table import SegmentTable
 from packstone.spark.engine import SparkEngine
 from packstone.spark.session import SparkHandle, SparkSettings, open_spark
 from packstone.storage.local import LocalFileIO
@@ -31,7 +32,7 @@ def open_table(
     spark: Any = None,  # noqa: ANN401 - a session of either kind
     progress: Progress | None = None,
     history: str | None = DEFAULT_HISTORY,
-) -> HiveTable | PaimonTable:
+) -> HiveTable | PaimonTable | SegmentTable:
     """Open a table or partition.
 
     ``spark=None`` takes the active session, or starts a local one when work needs it (``PACKSTONE_ENGINE=inline``
@@ -41,8 +42,11 @@ def open_table(
     address = history_address() if history == DEFAULT_HISTORY else history
     engine = choose_engine(SparkSettings(), spark=spark)
     io = LocalFileIO()
-    if find_family(io, location.path) is Family.PAIMON:
+    family = find_family(io, location.path)
+    if family is Family.PAIMON:
         return PaimonTable(location.path, engine=engine, io=io, progress=progress, history=address)
+    if family is Family.SEGMENTS:
+        return SegmentTable(location.path, engine=engine, io=io, progress=progress, history=address)
     return HiveTable(location.path, engine=engine, io=io, progress=progress, history=address)
 
 

@@ -9,7 +9,7 @@ import click
 from packstone.cli import options
 
 
-@click.command("clean", short_help="Remove backups, leftovers and snapshots whose time is over.")
+@click.command("clean", short_help="Remove backups, leftovers, snapshots and segments whose time is over.")
 @click.argument("target")
 @click.option("--dry-run", is_flag=True, help="Only say what would be removed.")
 @click.option("--expire-snapshots", is_flag=True, help="Paimon: also expire snapshots, by the table's own options.")
@@ -25,13 +25,16 @@ def command(target: str, **typed: Any) -> int:  # noqa: ANN401 - click's paramet
     """Give space back, by recorded names only.
 
     Hive directories: the originals of runs whose --keep-days are over. Paimon tables: files that killed runs left, and
-    with --expire-snapshots the snapshots that are over, with the files that only they need.
+    with --expire-snapshots the snapshots that are over, with the files that only they need. Segment tables: what killed
+    loads and compactions left, and segments and versions whose retention is over.
     """
-    from packstone.cli.run_clean import clean_hive, clean_paimon
+    from packstone.cli.run_clean import clean_hive, clean_paimon, clean_segments
     from packstone.storage.local import LocalFileIO
     from packstone.storage.location import parse_location
     from packstone.tables.probe import Family, find_family
 
     path = parse_location(target).path
-    is_paimon = find_family(LocalFileIO(), path) is Family.PAIMON
-    return clean_paimon(path, typed) if is_paimon else clean_hive(path, typed)
+    family = find_family(LocalFileIO(), path)
+    if family is Family.SEGMENTS:
+        return clean_segments(path, typed)
+    return clean_paimon(path, typed) if family is Family.PAIMON else clean_hive(path, typed)

@@ -11,7 +11,9 @@ from packstone.cli.family_command import FamilyCommand
 from packstone.cli.run_merge import run_merge
 
 
-@click.command("compact", cls=FamilyCommand, short_help="Merge small files or sorted runs, verify every row, publish.")
+@click.command(
+    "compact", cls=FamilyCommand, short_help="Merge files, sorted runs or segments, verify every row, publish."
+)
 @click.argument("target")
 @options.strategy_option
 @options.size_options
@@ -20,6 +22,7 @@ from packstone.cli.run_merge import run_merge
 @options.filter_options
 @options.paimon_options
 @options.commit_options
+@options.segment_options
 @options.budget_options
 @options.engine_options
 @options.output_options
@@ -28,7 +31,7 @@ def command(target: str, **typed: Any) -> int:  # noqa: ANN401 - click's paramet
 
     A Hive directory (a table or one partition): small files become big ones, swapped in partition by partition; the
     originals are kept for --keep-days. A Paimon table: sorted runs or small files are merged bucket by bucket and
-    published as COMPACT snapshots.
+    published as COMPACT snapshots. A segment table: segments are merged by number, by size, or as named.
     """
     from packstone.storage.location import parse_location
 

@@ -14,32 +14,34 @@ from packstone.cli import options
 def command(target: str, take_over: bool, output_format: str, debug: bool) -> int:  # noqa: ARG001 - read by main
     """Finish or undo every swap in TARGET's table that stopped half-way, and remove dead runs' staging.
 
-    A Paimon table needs none: a snapshot is published whole or not at all. `clean` removes what a killed run left.
+    Paimon and segment tables need none: a snapshot or a status is published whole or not at all. `clean` removes what
+    a killed run left.
     """
     from packstone.cli.draw import draw_lines
-    from packstone.cli.family import is_paimon
     from packstone.cli.output import show
     from packstone.service.hive_table import HiveTable
+    from packstone.storage.local import LocalFileIO
     from packstone.storage.location import parse_location
+    from packstone.tables.probe import Family, find_table
 
     path = parse_location(target).path
-    if is_paimon(path):
-        return _nothing_on_paimon(path, output_format)
+    family, root = find_table(LocalFileIO(), path)
+    if family is not Family.HIVE:
+        published = "snapshots" if family is Family.PAIMON else "statuses"
+        return _nothing_to_recover(root, published, output_format)
     report = HiveTable(path).recover(take_over=take_over)
     lines = [*report.actions, *report.left] or [f"{report.table}: nothing to recover."]
     show(report.to_json(), output_format=output_format, draw=lambda console: draw_lines(console, lines))
     return 3 if report.left else 0
 
 
-def _nothing_on_paimon(path: str, output_format: str) -> int:
+def _nothing_to_recover(table: str, published: str, output_format: str) -> int:
     from packstone.cli.draw import draw_lines
     from packstone.cli.output import show
-    from packstone.service.paimon_table import PaimonTable
 
-    table = PaimonTable(path).path
     plain = {"format_version": 1, "table": table, "status": "nothing-to-do", "actions": [], "left_alone": []}
     lines = [
-        f"{table}: nothing to recover: snapshots are published whole or not at all.",
+        f"{table}: nothing to recover: {published} are published whole or not at all.",
         "`packstone clean` removes what a killed run left.",
     ]
     show(plain, output_format=output_format, draw=lambda console: draw_lines(console, lines))

@@ -25,11 +25,11 @@ def command(
 ) -> int:
     """Undo RUN: take its merged files out and put the originals back. What arrived since stays.
 
-    TARGET is the table or partition; without it the history tells. For Hive directories: a compaction of a Paimon table
-    changes none of its rows, and earlier snapshots stay readable until they expire.
+    TARGET is the table or partition; without it the history tells. For Hive directories: a compaction of a Paimon or a
+    segment table changes none of its rows, and earlier snapshots or versions stay readable until they expire.
     """
     from packstone.cli.draw import draw_lines
-    from packstone.cli.family import is_paimon, refuse_for_paimon
+    from packstone.cli.family import check_has_backups
     from packstone.cli.find_run import find_target
     from packstone.cli.output import many, show
     from packstone.model.sizes import format_bytes
@@ -37,8 +37,7 @@ def command(
     from packstone.service.record import history_address
 
     path = find_target(run, target, history_url)
-    if is_paimon(path):
-        refuse_for_paimon("restore", path)
+    check_has_backups("restore", path)
     table = HiveTable(path, history=history_address(history_url))
     if not options.confirm(f"Undo run {run} of {table.layout.root}?", yes=yes):
         return 0

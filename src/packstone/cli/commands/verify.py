@@ -18,18 +18,18 @@ from packstone.cli import options
 def command(run: str, target: str | None, history_url: str | None, **typed: Any) -> int:  # noqa: ANN401 - click's
     """Read RUN's merged files again, and its originals while they are kept, and compare with the record.
 
-    For Hive directories; a Paimon table keeps the files of before in its earlier snapshots, not in a backup.
+    For Hive directories; a Paimon table keeps the files of before in its earlier snapshots, a segment table in its
+    earlier versions, not in a backup.
     """
     from packstone.cli.arguments import read_engine
     from packstone.cli.draw import draw_lines
-    from packstone.cli.family import is_paimon, refuse_for_paimon
+    from packstone.cli.family import check_has_backups
     from packstone.cli.find_run import find_target
     from packstone.cli.output import many, show
     from packstone.service.hive_table import HiveTable
 
     path = find_target(run, target, history_url)
-    if is_paimon(path):
-        refuse_for_paimon("verify", path)
+    check_has_backups("verify", path)
     table = HiveTable(path, engine=read_engine(typed))
     report = table.verify(run)
     proved = (

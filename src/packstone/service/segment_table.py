@@ -1,0 +1,288 @@
+"""A segment table as users see it: create, load, show, read, plan, compact, delete, alter, clean."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from packstone.errors import InvalidInputError, PackstoneError
+from packstone.model.filters import Budget, Filters
+from packstone.model.outcome import Cost, Outcome, Status
+from packstone.model.segment import SegmentId
+from packstone.model.segment_options import SegmentOptions, parse_segment_strategy
+from packstone.service.engine import Engine, InlineEngine, LazyEngine
+from packstone.service.merge_run import now_utc
+from packstone.service.progress import NoProgress, Progress
+from packstone.service.record import Recorder
+from packstone.service.segment_reports import FAMILY, Description, ExportedStatus, LiveFiles, ShownSegments
+from packstone.service.segment_status import (
+    Moment,
+    alter_table,
+    create_segments,
+    delete_from,
+    list_live_files,
+    read_status,
+    summarise_versions,
+)
+from packstone.spark.segment_frames import make_frame, read_files
+from packstone.storage.local import LocalFileIO
+from packstone.storage.location import parse_location
+from packstone.tables.probe import Family, find_table
+from packstone.tables.segments.column_types import to_ddl
+from packstone.tables.segments.properties import parse_properties
+from packstone.tables.segments.show import show_segments
+from packstone.tables.segments.status_files import read_history, read_latest, read_retired
+from packstone.tables.segments.tablestatus import export_tablestatus
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from packstone.service.segment_clean import SegmentCleanReport
+    from packstone.service.segment_health import SegmentHealth
+    from packstone.service.segment_reports import DeleteReport, PropertyChanges, VersionSummary
+    from packstone.storage.fileio import FileIO
+    from packstone.tables.segments.status import TableStatus
+
+_SHOW_DDL = (
+    "id string, status string, loadStartTime string, timeTakenMs long, partitions string, dataSize long, "
+    "indexSize long, mergedToId string, format string, path string, loadEndTime string, segmentFileName string, "
+    "rows long, files long, badRows long, majorCompacted boolean, cleaned boolean"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SegmentPlan:
+    """What ``compact`` would do now."""
+
+    outcome: Outcome
+    options: SegmentOptions
+    filters: Filters
+
+
+class SegmentTable:
+    """One table; opened by ``packstone.open``, made by ``SegmentTable.create``."""
+
+    def __init__(
+        self,
+        path: str,
+        *,
+        engine: Callable[[], Engine] | None = None,
+        io: FileIO | None = None,
+        progress: Progress | None = None,
+        history: str | None = None,
+    ) -> None:
+        self._io: FileIO = io or LocalFileIO()
+        self._engine = engine or (lambda: InlineEngine(self._io))
+        self._progress: Progress = progress or NoProgress()
+        self._recorder = Recorder(url=history)
+        self.path = _find(self._io, path)
+
+    @classmethod
+    def create(
+        cls,
+        path: str,
+        schema: Any,  # noqa: ANN401 - text, or a schema of Spark or Arrow
+        *,
+        sort_by: Iterable[str] = (),
+        sort_scope: str | None = None,
+        properties: Mapping[str, str] | None = None,
+        io: FileIO | None = None,
+    ) -> SegmentTable:
+        """Make an empty table in a new or empty folder.
+
+        ``schema`` is text (``"id long, ts timestamp"``), Spark's ``StructType`` or an Arrow schema. ``sort_scope`` is
+        local (the default if there are columns to sort by), global or none.
+        """
+        where, given = parse_location(path).path, dict(properties or {})
+        names = [sort_by] if isinstance(sort_by, str) else list(sort_by)
+        for name, value in (("SORT_COLUMNS", ",".join(names)), ("SORT_SCOPE", sort_scope)):
+            if value and any(key.strip().upper() == name for key in given):
+                raise InvalidInputError(f"{name} is given twice; give it once.")
+            if value:
+                given[name] = value
+        create_segments(io or LocalFileIO(), where, schema, properties=given)
+        return cls(where, io=io)
+
+    def describe(self) -> Description:
+        """The table's columns, order and properties."""
+        status = read_latest(self._io, self.path)
+        properties = parse_properties(status.properties, status.columns)
+        return Description(
+            table=self.path,
+            version=status.version,
+            columns=status.columns,
+            sort_columns=properties.sort_columns,
+            sort_scope=properties.sort_scope,
+            properties=status.properties,
+        )
+
+    def show(
+        self,
+        *,
+        history: bool = False,
+        version: int | None = None,
+        as_of: Moment | None = None,
+        limit: int | None = None,
+    ) -> ShownSegments:
+        """List the segments, newest first; with the history also those that ``clean`` has removed."""
+        status = self._status(version, as_of)
+        rows = show_segments(
+            status,
+            retired=read_retired(self._io, self.path, status),
+            history=read_history(self._io, self.path, status) if history else (),
+            limit=limit,
+        )
+        return ShownSegments(table=self.path, version=status.version, written_ms=status.written_ms, rows=rows)
+
+    def show_frame(
+        self,
+        spark: Any = None,  # noqa: ANN401 - a session of either kind
+        *,
+        history: bool = False,
+        version: int | None = None,
+        as_of: Moment | None = None,
+    ) -> Any:  # noqa: ANN401 - a DataFrame
+        """List the segments as a Spark DataFrame with CarbonData's column names."""
+        shown = self.show(history=history, version=version, as_of=as_of)
+        return make_frame(spark, [tuple(row.to_json().values()) for row in shown.rows], schema=_SHOW_DDL)
+
+    def versions(self, *, limit: int = 1000) -> tuple[VersionSummary, ...]:
+        """The versions that can still be read, newest first."""
+        return summarise_versions(self._io, self.path, limit=limit)
+
+    def files(self, *, version: int | None = None, as_of: Moment | None = None) -> LiveFiles:
+        """The live data files: what any reader of Parquet should read; ``.paths`` are their names."""
+        return list_live_files(self._io, self.path, self._status(version, as_of))
+
+    def to_df(
+        self,
+        spark: Any = None,  # noqa: ANN401 - a session of either kind
+        *,
+        version: int | None = None,
+        as_of: Moment | None = None,
+    ) -> Any:  # noqa: ANN401 - a DataFrame
+        """The rows as a Spark DataFrame, read by Spark's own Parquet reader from the live files."""
+        status = self._status(version, as_of)
+        paths = list_live_files(self._io, self.path, status).paths
+        return read_files(spark, paths, schema=to_ddl(status.columns))
+
+    def export(self, *, version: int | None = None, as_of: Moment | None = None) -> ExportedStatus:
+        """The status as CarbonData writes its `tablestatus`."""
+        status = self._status(version, as_of)
+        retired, history = read_retired(self._io, self.path, status), read_history(self._io, self.path, status)
+        text = export_tablestatus(status, retired=retired, history=history)
+        return ExportedStatus(table=self.path, version=status.version, text=text)
+
+    def alter(self, properties: Mapping[str, str] | None = None, *, unset: Iterable[str] = ()) -> PropertyChanges:
+        """Set properties; those to ``unset`` get their default back."""
+        changes: dict[str, str | None] = {**(properties or {})}
+        for name in unset:
+            if name.upper() in {given.upper() for given in changes}:
+                raise InvalidInputError(f"The property {name.upper()} is set and unset at once.")
+            changes[name] = None
+        return alter_table(self._io, self.path, changes)
+
+    def delete(
+        self, *, ids: Iterable[SegmentId | str | int] = (), before: Moment | None = None, dry_run: bool = False
+    ) -> DeleteReport:
+        """Take segments out, by id (all or none) or by the moment before which they were loaded."""
+        wanted = [one if isinstance(one, SegmentId) else SegmentId.parse(str(one)) for one in ids]
+        return delete_from(self._io, self.path, ids=wanted, before=before, dry_run=dry_run)
+
+    def health(self) -> SegmentHealth:
+        """Describe the table: segments, files, rows, what compaction would gain, what stands in its way."""
+        from packstone.service.segment_health import observe_segments  # noqa: PLC0415 - TEMPORARY until D's module lands
+
+        return observe_segments(self._io, self.path)
+
+    def plan(
+        self,
+        options: SegmentOptions | None = None,
+        *,
+        filters: Filters | None = None,
+        strategy: str | None = None,
+    ) -> SegmentPlan:
+        """Say what ``compact`` would do and why; writes nothing. ``strategy`` goes over that of the options."""
+        from packstone.service.segment_compact import plan_segments  # noqa: PLC0415 - TEMPORARY until D's module lands
+
+        options, filters = options or SegmentOptions(), filters or Filters()
+        if strategy is not None:
+            options = replace(options, strategy=parse_segment_strategy(strategy))
+        outcome = plan_segments(self._io, self.path, options, filters=filters)
+        return SegmentPlan(outcome=outcome, options=options, filters=filters)
+
+    def compact(
+        self,
+        plan: SegmentPlan | SegmentOptions | None = None,
+        *,
+        filters: Filters | None = None,
+        budget: Budget | None = None,
+        command: str = "compact",
+    ) -> Outcome:
+        """Merge segments, verify, publish, record; a plan is made anew from its options."""
+        from packstone.service.segment_compact import compact_segments  # noqa: PLC0415 - TEMPORARY until D's module lands
+
+        options = plan.options if isinstance(plan, SegmentPlan) else plan or SegmentOptions()
+        filters = filters or (plan.filters if isinstance(plan, SegmentPlan) else Filters())
+        began = now_utc()
+        engine = LazyEngine(self._engine)
+        try:
+            outcome = compact_segments(
+                self._io,
+                self.path,
+                options,
+                engine=engine,
+                filters=filters,
+                budget=budget or Budget(),
+                progress=self._progress,
+            )
+        except InvalidInputError:
+            raise  # a wrong call is no run
+        except PackstoneError as error:
+            self._recorder.record_error(_failed(self.path, options), error, command=command, began=began)
+            raise
+        finally:
+            engine.close()
+            self._progress.close()
+        return self._recorder.record(outcome, command=command, began=began)
+
+    def clean(self, *, dry_run: bool = False) -> SegmentCleanReport:
+        """Remove what dead loads and compactions left, and segments and versions whose retention is over."""
+        from packstone.service.segment_clean import clean_segments  # noqa: PLC0415 - TEMPORARY until D's module lands
+
+        return clean_segments(self._io, self.path, dry_run=dry_run)
+
+    def _status(self, version: int | None, as_of: Moment | None) -> TableStatus:
+        return read_status(self._io, self.path, version=version, as_of=as_of)
+
+    def __repr__(self) -> str:
+        return f"SegmentTable({self.path!r})"
+
+
+def _find(io: FileIO, path: str) -> str:
+    """Check that a path is a segment table itself."""
+    given = path.rstrip("/") or "/"
+    if io.stat(given) is None:
+        raise InvalidInputError(f"{path} does not exist; make it with `packstone segments create`.", path=path)
+    family, root = find_table(io, given)
+    if family is not Family.SEGMENTS:
+        raise InvalidInputError(f"{path} is no segment table; make one with `packstone segments create`.", path=path)
+    if root != given:
+        raise InvalidInputError(f"{path} lies inside the segment table {root}; give the table.", path=path)
+    return root
+
+
+def _failed(path: str, options: SegmentOptions) -> Outcome:
+    return Outcome(
+        run=None,
+        table=path,
+        family=FAMILY,
+        strategy=options.strategy,
+        status=Status.FAILED,
+        files_before=0,
+        files_after=0,
+        bytes_before=0,
+        bytes_after=0,
+        verified="none",
+        cost=Cost.of(0, 0, files_in=0, files_out=0),
+    )
