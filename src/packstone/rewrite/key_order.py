@@ -33,7 +33,7 @@ def sort_rows(words: Words, count: int) -> Order:
         ordered = word[rows]
         falling = same & (ordered[1:] < ordered[:-1])
         if falling.any():
-            rows, ordered = _sort_inside(rows, ordered, same=same, falling=falling)
+            rows, ordered = sort_inside(rows, ordered, same=same, falling=falling)
         same &= ordered[1:] == ordered[:-1]
         at += 1
     return Order(rows=rows, same=same)
@@ -56,7 +56,7 @@ def find_unsorted(words: Words, count: int, breaks: I64) -> int | None:
     return None
 
 
-def _sort_inside(rows: I64, ordered: Any, *, same: Bools, falling: Bools) -> tuple[I64, Any]:  # noqa: ANN401 - words
+def sort_inside(rows: I64, ordered: Any, *, same: Bools, falling: Bools) -> tuple[I64, Any]:  # noqa: ANN401 - words
     """Sort, inside the groups that are equal so far and not in order, by the next word."""
     group = np.zeros(len(rows), dtype=np.int64)
     np.cumsum(~same, out=group[1:])

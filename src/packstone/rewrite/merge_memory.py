@@ -88,8 +88,8 @@ def _chunk_bytes(chunk: object) -> int:
 class SpilledRun:
     """A run copied to local disk, gone when it is closed."""
 
-    def __init__(self, pieces: Iterator[Piece], schema: pa.Schema) -> None:
-        self._folder = tempfile.TemporaryDirectory(prefix="packstone-run-")
+    def __init__(self, pieces: Iterator[Piece], schema: pa.Schema, *, temp_folder: str | None = None) -> None:
+        self._folder = tempfile.TemporaryDirectory(prefix="packstone-run-", dir=temp_folder)
         self._file = str(Path(self._folder.name) / "run.arrow")
         self._paths: list[str] = []
         try:

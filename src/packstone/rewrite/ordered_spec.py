@@ -14,14 +14,14 @@ pickle. The functions that use them, with where they live::
     verify_ordered(io, spec, files) -> Verified                                     verify_ordered.py
     RowDigest(schema) .add(batch) .fingerprint; verify_written(io, written, expected)    the same for a load
     read_part(bytes) -> RecordBatch; part_schema(schema, sort_columns)              block_facts.py
-    join_parts(parts), write_index, read_index                                      tables/segments/index_file.py
+    join_parts(parts, schema=…, sort_columns=…), write_index, read_index            tables/segments/index_file.py
 
 ``name_file(n)`` gives the name, in the output's directory, of the n-th file before that file is created.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from packstone.model.unit import Verify
@@ -90,7 +90,7 @@ class WrittenBlockFile:
     path: str
     size_bytes: int
     rows: int
-    part: bytes
+    part: bytes = field(repr=False)
 
     def __str__(self) -> str:
         return f"{self.path} {self.rows} rows {self.size_bytes}B"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -26,6 +26,20 @@ _CODECS = {"none": "NONE", "uncompressed": "NONE", "null": "NONE"}
 _LEVELLED = frozenset({"zstd", "gzip", "brotli"})
 
 
+class Compressed(Protocol):
+    """Settings of an output that say how it is compressed."""
+
+    @property
+    def compression(self) -> str:
+        """The codec."""
+        ...
+
+    @property
+    def compression_level(self) -> int | None:
+        """Its level; None: the codec's own."""
+        ...
+
+
 class ParquetOutput:
     """An open Parquet file; smallest and largest values come from its footer, for nothing, where they are exact."""
 
@@ -35,7 +49,7 @@ class ParquetOutput:
         self._metadata: list[Any] = []
         self._facts = [FactsSoFar(field) for field in schema]
         self._writer = pq.ParquetWriter(
-            self._sink, schema, metadata_collector=self._metadata, **_options(schema, output, sample)
+            self._sink, schema, metadata_collector=self._metadata, **writer_options(schema, output, sample)
         )
 
     @property
@@ -49,7 +63,7 @@ class ParquetOutput:
         for at, facts in enumerate(self._facts):
             column = rows.column(at)
             facts.add_extremes(None, None, column.null_count)
-            if has_order(column.type) and (not _is_in_footer(column.type) or _has_long_values(column)):
+            if has_order(column.type) and (not is_in_footer(column.type) or has_long_values(column)):
                 for chunk in column.chunks:
                     facts.add_extremes(*find_extremes(chunk), 0)
 
@@ -69,20 +83,21 @@ class ParquetOutput:
         at_of = {metadata.schema.column(at).path: at for at in range(len(metadata.schema))}
         for facts, field in zip(self._facts, self._schema, strict=True):
             at = at_of.get(field.name)
-            if at is None or not _is_in_footer(field.type):
+            if at is None or not is_in_footer(field.type):
                 continue
             for group in range(metadata.num_row_groups):
                 found = metadata.row_group(group).column(at).statistics
                 if found is not None and found.has_min_max:
-                    facts.add_extremes(_value(found.min_raw, field.type), _value(found.max_raw, field.type), 0)
+                    low, high = (footer_value(raw, field.type) for raw in (found.min_raw, found.max_raw))
+                    facts.add_extremes(low, high, 0)
 
 
-def _is_in_footer(kind: pa.DataType) -> bool:
+def is_in_footer(kind: pa.DataType) -> bool:
     """INT96 has no statistics."""
     return has_order(kind) and not (pt.is_timestamp(kind) and kind.unit == "ns")
 
 
-def _value(raw: Any, kind: pa.DataType) -> Any:  # noqa: ANN401 - a value of the column
+def footer_value(raw: Any, kind: pa.DataType) -> Any:  # noqa: ANN401 - a value of the column
     """The physical value of a footer as a plain one."""
     if pt.is_decimal(kind):
         number = int.from_bytes(raw, "big", signed=True) if isinstance(raw, bytes) else int(raw)
@@ -90,7 +105,8 @@ def _value(raw: Any, kind: pa.DataType) -> Any:  # noqa: ANN401 - a value of the
     return raw
 
 
-def _has_long_values(column: pa.ChunkedArray) -> bool:
+def has_long_values(column: pa.ChunkedArray) -> bool:
+    """Whether values are too long for the footer to tell the smallest and the largest."""
     kind = column.type
     if not (pt.is_string(kind) or pt.is_binary(kind)):
         return False
@@ -98,7 +114,8 @@ def _has_long_values(column: pa.ChunkedArray) -> bool:
     return bool((longest or 0) > _FOOTER_VALUE_BYTES)
 
 
-def _options(schema: pa.Schema, output: OutputSpec, sample: pa.Table) -> dict[str, Any]:
+def writer_options(schema: pa.Schema, output: Compressed, sample: pa.Table) -> dict[str, Any]:
+    """How to open a writer of rows like the sample."""
     codec = _CODECS.get(output.compression.lower(), output.compression)
     level = output.compression_level if codec.lower() in _LEVELLED else None
     units = {kind.unit for field in schema for kind in _leaf_types(field.type) if pt.is_timestamp(kind)}

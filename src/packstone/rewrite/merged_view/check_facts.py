@@ -82,7 +82,7 @@ class _ColumnRange:
 
     def add(self, array: pa.Array) -> None:
         self._null_count += array.null_count
-        low, high = _range_of(array)
+        low, high = range_of(array)
         if low is not None:
             self._low = low if self._low is None else min(self._low, low)
             self._high = high if self._high is None else max(self._high, high)
@@ -100,7 +100,7 @@ class _ColumnRange:
         _expect(file, f"largest value of {facts.name}", recorded=facts.maximum, found=high)
 
 
-def _range_of(array: pa.Array) -> tuple[PlainValue, PlainValue]:
+def range_of(array: pa.Array) -> tuple[PlainValue, PlainValue]:
     """Smallest and largest value of a batch; NaN is none, and nested values have no order."""
     if types.is_dictionary(array.type):
         codes = read_fixed(array.indices)[read_validity(array.indices)]
@@ -136,13 +136,14 @@ def _signed_zero(value: PlainValue, zero: float) -> PlainValue:
 
 
 def _expect(file: WrittenFile, what: str, *, recorded: object, found: object) -> None:
-    if not _is_same(recorded, found):
+    if not is_same(recorded, found):
         raise VerificationError(f"{file.path}: the {what} is {found!r}, but {recorded!r} was recorded.", file=file.path)
 
 
-def _is_same(left: object, right: object) -> bool:
+def is_same(left: object, right: object) -> bool:
+    """Compare two plain values, also the types, the signs of zeros, and NaN with itself."""
     if isinstance(left, tuple) and isinstance(right, tuple):
-        return len(left) == len(right) and all(map(_is_same, left, right))
+        return len(left) == len(right) and all(map(is_same, left, right))
     if isinstance(left, float) and isinstance(right, float):
         same_sign = math.copysign(1, left) == math.copysign(1, right)
         return (left == right and same_sign) or (math.isnan(left) and math.isnan(right))

@@ -14,6 +14,8 @@ from packstone.rewrite.parquet_footer import open_parquet
 if TYPE_CHECKING:
     from collections.abc import Collection
 
+    import pyarrow.parquet as pq
+
     from packstone.storage.fileio import FileIO
 
 _FIELD_ID = b"PARQUET:field_id"
@@ -27,15 +29,18 @@ def check_shape(
         return
     wanted = [field for field in schema if field.name not in left_out]
     with open_parquet(io, file.path) as parquet:
-        found = parquet.schema_arrow
+        check_columns(parquet, file.path, wanted)
+
+
+def check_columns(parquet: pq.ParquetFile, path: str, wanted: list[pa.Field]) -> None:
+    """Raise unless an open file has exactly these columns, in order."""
+    found = parquet.schema_arrow
     names = [field.name for field in wanted]
     if found.names != names:
-        raise VerificationError(f"{file.path} has the columns {found.names}, not {names}.", file=file.path)
+        raise VerificationError(f"{path} has the columns {found.names}, not {names}.", file=path)
     for field, stored in zip(wanted, found, strict=True):
         if not _is_stored_as(field, stored):
-            raise VerificationError(
-                f"{file.path}: column {field.name} is {_tell(stored)}, not {_tell(field)}.", file=file.path
-            )
+            raise VerificationError(f"{path}: column {field.name} is {_tell(stored)}, not {_tell(field)}.", file=path)
 
 
 def _is_stored_as(field: pa.Field, stored: pa.Field) -> bool:

@@ -61,10 +61,10 @@ def _find_coded(io: FileIO, file: InputFile, schema: pa.Schema, *, codable: Coll
         same = all(found.get_field_index(f.name) >= 0 and found.field(f.name).type == f.type for f in schema)
         if not same or wanted & set(int96_columns(parquet)):
             return []
-        return [field.name for field in schema if field.name in codable and _is_coded(parquet, field)]
+        return [field.name for field in schema if field.name in codable and is_coded(parquet, field)]
 
 
-def _is_coded(parquet: pq.ParquetFile, field: pa.Field) -> bool:
+def is_coded(parquet: pq.ParquetFile, field: pa.Field) -> bool:
     """Whether every chunk of a string column is so small that it must be codes."""
     if not (pt.is_string(field.type) or pt.is_binary(field.type)):
         return False

@@ -78,8 +78,8 @@ def read_validity(array: pa.Array) -> Mask:
     return pc.is_valid(array).to_numpy(zero_copy_only=False)
 
 
-def find_disorder(columns: list[pa.Array]) -> int | None:
-    """Return the first row whose key is not below that of the row behind it."""
+def find_disorder(columns: list[pa.Array], *, may_repeat: bool = False) -> int | None:
+    """Return the first row whose key is not below that of the row behind it, nor equal where keys may repeat."""
     if not len(columns[0]):
         return None
     undecided = np.ones(len(columns[0]) - 1, dtype=np.bool_)
@@ -91,7 +91,7 @@ def find_disorder(columns: list[pa.Array]) -> int | None:
         undecided &= equal
         if not undecided.any():
             return None
-    return int(np.argmax(undecided))
+    return None if may_repeat else int(np.argmax(undecided))
 
 
 def is_below(column: pa.Array, bound: pa.Scalar) -> Mask:
