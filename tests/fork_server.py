@@ -15,6 +15,7 @@ from pathlib import Path
 import paimon_calls
 import pyarrow as pa
 import pyarrow.parquet as pq
+import segment_calls
 
 from packstone.errors import ConflictError, PackstoneError
 from packstone.model.merge_options import MergeOptions
@@ -118,7 +119,9 @@ def _call(job):
         if job.get("uid") is not None:
             _become(job["uid"])
         with interruptible():
-            answer["value"] = {**vars(paimon_calls), **globals()}[job["call"]](io, **job["arguments"])
+            answer["value"] = {**vars(paimon_calls), **vars(segment_calls), **globals()}[job["call"]](
+                io, **job["arguments"]
+            )
     except PackstoneError as error:
         answer.update(error=type(error).__name__, message=error.message)
     except BaseException:  # noqa: BLE001 - whatever it is, the test wants to see it

@@ -1,8 +1,8 @@
 """The status of a segment table at one version: what is live, what is running, and how both are written down.
 
 Written as one JSON object in two lines. The first holds all but the entries, so that whoever looks for a version by
-its time parses that line only; the second holds the entries, as arrays in the order of `_FIELDS`. A table of
-100,000 segments is 15 MB this way and read in half a second; as objects with names it takes three times as long.
+its time parses that line only; the second holds the entries, column by column. A table of 100,000 segments is 18 MB
+this way and takes 0.4 s of a core to read, half of what an array for each entry takes.
 
 A reader refuses a newer ``format_version``: acting on a half-understood status is how rows get lost.
 """
@@ -10,28 +10,47 @@ A reader refuses a newer ``format_version``: acting on a half-understood status 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, Final
+from collections import deque
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from operator import attrgetter
+from typing import Any, Final, TypeVar
 
-from packstone.errors import CorruptionError, RefusedError
+from packstone.errors import CorruptionError, InvalidInputError, RefusedError
 from packstone.model.codec import from_plain, to_plain
 from packstone.model.segment import SegmentId, SegmentStatus
 from packstone.model.sizes import format_bytes
 from packstone.tables.segments.column_types import Column
 
+_T = TypeVar("_T")
+
 STATUS_FORMAT: Final = 1
 DAY_MS: Final = 86_400_000
 RUNNING_STATUSES: Final = frozenset({SegmentStatus.IN_PROGRESS, SegmentStatus.OVERWRITE_IN_PROGRESS})
 
-# How an entry stands in the file. The two numbers of an id stand apart, so that nobody reads 0.10 as a fraction.
-_FIELDS: Final = (
-    "load", "merges", "status", "load_start_ms", "load_end_ms", "newest_load_ms", "data_bytes", "index_bytes", "rows",
-    "files", "bad_rows", "segment_file", "attempt", "is_major", "merged_into", "modified_ms",
-)  # fmt: skip
-_NUMBERS: Final = tuple(_FIELDS.index(name) for name in (
-    "load", "merges", "load_start_ms", "newest_load_ms", "data_bytes", "index_bytes", "rows", "files", "bad_rows",
-))  # fmt: skip
+_NUMBER: Final = frozenset({int})
+_TEXT: Final = frozenset({str})
+_NONE: Final = frozenset({type(None)})
+# The columns of the entries, and of what JSON type their values are. The two numbers of an id stand apart, so that
+# nobody reads 0.10 as a fraction.
+_COLUMNS: Final[Mapping[str, frozenset[type]]] = {
+    "load": _NUMBER,
+    "merges": _NUMBER,
+    "status": _TEXT,
+    "load_start_ms": _NUMBER,
+    "load_end_ms": _NUMBER | _NONE,
+    "newest_load_ms": _NUMBER,
+    "data_bytes": _NUMBER,
+    "index_bytes": _NUMBER,
+    "rows": _NUMBER,
+    "files": _NUMBER,
+    "bad_rows": _NUMBER,
+    "segment_file": _TEXT | _NONE,
+    "attempt": _TEXT,
+    "is_major": frozenset({bool}),
+    "merged_into": _TEXT | _NONE,
+    "modified_ms": _NUMBER | _NONE,
+}
 _STATUSES: Final = {str(status): status for status in SegmentStatus}
 
 
@@ -147,7 +166,6 @@ def dump_status(status: TableStatus) -> bytes:
         "format_version": STATUS_FORMAT,
         **to_plain(replace(status, entries=())),
         "properties": dict(status.properties),
-        "fields": _FIELDS,
     }
     del header["entries"]
     return _dump_lines(header, status.entries)
@@ -174,9 +192,9 @@ def parse_header(data: bytes, *, path: str) -> StatusHeader:
     return header
 
 
-def dump_entries(entries: Iterable[StatusEntry], *, commit: str) -> bytes:
+def dump_entries(entries: Sequence[StatusEntry], *, commit: str) -> bytes:
     """Write a list of retired or cleaned segments."""
-    return _dump_lines({"format_version": STATUS_FORMAT, "commit": commit, "fields": _FIELDS}, entries)
+    return _dump_lines({"format_version": STATUS_FORMAT, "commit": commit}, entries)
 
 
 def parse_entries(data: bytes, *, path: str) -> tuple[StatusEntry, ...]:
@@ -222,86 +240,48 @@ class _Plain:
         return TableStatus(**kept, properties=tuple((name, value) for name, value in self.properties), entries=entries)
 
 
-def _dump_lines(header: Mapping[str, Any], entries: Iterable[StatusEntry]) -> bytes:
+def _dump_lines(header: Mapping[str, Any], entries: Sequence[StatusEntry]) -> bytes:
     first = json.dumps(header, separators=(",", ":")).removesuffix("}")
-    second = json.dumps([_to_row(entry) for entry in entries], separators=(",", ":"))
+    second = json.dumps(_to_columns(entries), separators=(",", ":"))
     return f'{first},\n"entries":{second}}}\n'.encode()
 
 
 def _parse_lines(data: bytes, *, path: str) -> tuple[dict[str, Any], tuple[StatusEntry, ...]]:
     try:
         plain = check_format(json.loads(data), path=path)
-        return plain, _from_rows(plain["entries"], plain["fields"])
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        return plain, _from_columns(plain["entries"])
+    except (ValueError, KeyError, TypeError, AttributeError, InvalidInputError) as error:
         raise damaged(path, error) from error
 
 
-def _to_row(entry: StatusEntry) -> tuple[Any, ...]:
-    return (
-        entry.id.load,
-        entry.id.merges,
-        entry.status,
-        entry.load_start_ms,
-        entry.load_end_ms,
-        entry.newest_load_ms,
-        entry.data_bytes,
-        entry.index_bytes,
-        entry.rows,
-        entry.files,
-        entry.bad_rows,
-        entry.segment_file,
-        entry.attempt,
-        entry.is_major,
-        None if entry.merged_into is None else str(entry.merged_into),
-        entry.modified_ms,
-    )
+def _to_columns(entries: Sequence[StatusEntry]) -> dict[str, list[Any]]:
+    columns: dict[str, list[Any]] = {
+        "load": [entry.id.load for entry in entries],
+        "merges": [entry.id.merges for entry in entries],
+    }
+    for name in _COLUMNS.keys() - columns.keys():
+        columns[name] = list(map(attrgetter(name), entries))
+    columns["merged_into"] = [None if segment is None else str(segment) for segment in columns["merged_into"]]
+    return {name: columns[name] for name in _COLUMNS}
 
 
-def _from_rows(rows: Sequence[Sequence[Any]], fields: Sequence[str]) -> tuple[StatusEntry, ...]:
-    """Make entries; numbers are checked column by column, which costs next to nothing."""
-    if tuple(fields) != _FIELDS:
-        raise ValueError(f"its fields are {fields}")
-    if not rows:
-        return ()
-    columns = list(zip(*rows, strict=True))
-    for at in _NUMBERS:
-        if set(map(type, columns[at])) != {int}:
-            raise ValueError(f"{_FIELDS[at]} is not a number everywhere")
-    return tuple(map(_from_row, *columns))
+def _from_columns(columns: Mapping[str, list[Any]]) -> tuple[StatusEntry, ...]:
+    count = len(columns["load"])
+    for name, kinds in _COLUMNS.items():
+        if len(columns[name]) != count or not kinds.issuperset(map(type, columns[name])):
+            raise ValueError(f"{name} of its entries")
+    values = {
+        **columns,
+        "id": _make(SegmentId, columns, count=count),
+        "status": [_STATUSES[text] for text in columns["status"]],
+        "merged_into": [None if text is None else SegmentId.parse(text) for text in columns["merged_into"]],
+    }
+    return tuple(_make(StatusEntry, values, count=count))
 
 
-def _from_row(  # noqa: PLR0913, PLR0917 - called for every entry, by position because that is quickest
-    load: int,
-    merges: int,
-    status: str,
-    load_start_ms: int,
-    load_end_ms: int | None,
-    newest_load_ms: int,
-    data_bytes: int,
-    index_bytes: int,
-    rows: int,
-    files: int,
-    bad_rows: int,
-    segment_file: str | None,
-    attempt: str,
-    is_major: bool,  # noqa: FBT001
-    merged_into: str | None,
-    modified_ms: int | None,
-) -> StatusEntry:
-    return StatusEntry(
-        id=SegmentId(load, merges),
-        status=_STATUSES[status],
-        load_start_ms=load_start_ms,
-        load_end_ms=load_end_ms,
-        newest_load_ms=newest_load_ms,
-        data_bytes=data_bytes,
-        index_bytes=index_bytes,
-        rows=rows,
-        files=files,
-        bad_rows=bad_rows,
-        segment_file=segment_file,
-        attempt=attempt,
-        is_major=is_major,
-        merged_into=None if merged_into is None else SegmentId.parse(merged_into),
-        modified_ms=modified_ms,
-    )
+def _make(kind: type[_T], columns: Mapping[str, list[Any]], *, count: int) -> list[_T]:
+    """Make objects field by field through their slots: a call of each constructor would take four times as long."""
+    made = [object.__new__(kind) for _ in range(count)]
+    for field in fields(kind):  # type: ignore[arg-type]  # both are dataclasses
+        deque(map(getattr(kind, field.name).__set__, made, columns[field.name]), maxlen=0)
+    return made

@@ -1,0 +1,145 @@
+"""Commits on segment tables that tests kill or race; ``fork_server.py`` runs them in processes of their own.
+
+No rows are written: a commit is about names and numbers only.
+"""
+
+import random
+import time
+import uuid
+from pathlib import Path
+
+from packstone.model.segment import SegmentId
+from packstone.tables.segments.column_types import parse_columns
+from packstone.tables.segments.commit import CommitTools, commit_delete, commit_edit, create_table
+from packstone.tables.segments.edits import (
+    SegmentFacts,
+    abandon_attempt,
+    alter_properties,
+    begin_compaction,
+    begin_load,
+    cleaned,
+    finish_compaction,
+    finish_load,
+)
+from packstone.tables.segments.layout import status_path
+from packstone.tables.segments.status_files import find_as_of, list_versions, read_latest, read_retired
+
+FACTS = SegmentFacts(segment_file="s.json", rows=10, files=1, data_bytes=100, index_bytes=10)
+
+
+def segment_tools(**changes):
+    """The clock, ids and chance of this process."""
+    own = {
+        "now_ms": lambda: time.time_ns() // 1_000_000,
+        "new_id": lambda: uuid.uuid4().hex,
+        "draw": random.random,
+        "sleep": time.sleep,
+    }
+    return CommitTools(**(own | changes))
+
+
+def segment_create(io, path, tools=None, **properties):
+    """An empty table of two columns."""
+    columns = parse_columns("id long, name string")
+    return create_table(io, path, columns, properties=properties, tools=tools or segment_tools()).version
+
+
+def segment_load(io, path, overwrite=False, facts=FACTS, tools=None):
+    """A load without rows: announced, then finished."""
+    tools = tools or segment_tools()
+    attempt = tools.new_id()
+
+    def begin(status):
+        return begin_load(status, attempt=attempt, overwrite=overwrite, now_ms=tools.now_ms())
+
+    def finish(status):
+        return finish_load(status, facts, attempt=attempt, now_ms=tools.now_ms())
+
+    found = commit_edit(io, path, begin, tools=tools, operation="load").find_load(attempt)
+    commit_edit(io, path, finish, tools=tools, operation="load")
+    return str(found.id)
+
+
+def segment_merge(io, path, inputs, output, tools=None):
+    """A compaction without rows: registered, then finished."""
+    tools = tools or segment_tools()
+    attempt = tools.new_id()
+    ids = [SegmentId.parse(one) for one in inputs]
+
+    def begin(status):
+        into = SegmentId.parse(output)
+        return begin_compaction(status, attempt=attempt, inputs=ids, output=into, now_ms=tools.now_ms())
+
+    def finish(status):
+        return finish_compaction(status, FACTS, attempt=attempt, now_ms=tools.now_ms())
+
+    commit_edit(io, path, begin, tools=tools, operation="compact")
+    return commit_edit(io, path, finish, tools=tools, operation="compact").version
+
+
+def segment_delete(io, path, ids):
+    """Delete by id."""
+    return commit_delete(io, path, [SegmentId.parse(one) for one in ids], tools=segment_tools()).version
+
+
+def segment_cleaned(io, path, ids):
+    """What clean says when it has removed the files of retired segments."""
+    gone = [SegmentId.parse(one) for one in ids]
+    return commit_edit(io, path, lambda status: cleaned(status, gone), tools=segment_tools(), operation="clean").version
+
+
+def segment_alter(io, path, **changes):
+    """Change properties."""
+    return commit_edit(
+        io, path, lambda status: alter_properties(status, changes), tools=segment_tools(), operation="alter"
+    ).version
+
+
+def segment_abandon(io, path, attempt):
+    """Give up an attempt."""
+    tools = segment_tools()
+    return commit_edit(
+        io,
+        path,
+        lambda status: abandon_attempt(status, attempt=attempt, now_ms=tools.now_ms()),
+        tools=tools,
+        operation="abandon",
+    ).version
+
+
+def segment_load_loop(io, path, count):
+    """Load so many times; say which ids came out, how often a race was lost, and the longest time of a load."""
+    lost, ids, longest = [], [], 0.0
+
+    def sleep(seconds):
+        lost.append(seconds)
+        time.sleep(seconds)
+
+    for _ in range(count):
+        began = time.monotonic()
+        ids.append(segment_load(io, path, tools=segment_tools(sleep=sleep)))
+        longest = max(longest, time.monotonic() - began)
+    return {"ids": ids, "lost": len(lost), "longest": longest}
+
+
+def segment_read_loop(io, path, stop):
+    """Read the newest, a listed and a timed version until there is a file; every answer must be whole and no older."""
+    seen = 0
+    while not Path(stop).exists():
+        status = read_latest(io, path)
+        assert status.version >= seen
+        seen = status.version
+        read_retired(io, path, status)
+        assert list_versions(io, path)[-1] >= seen
+        assert find_as_of(io, path, status.written_ms).version >= seen
+    return seen
+
+
+def segment_prune_loop(io, path, keep, stop):
+    """Remove all but the newest versions, from the oldest upwards, until there is a file."""
+    removed = 0
+    while not Path(stop).exists():
+        for version in list_versions(io, path)[:-keep]:
+            io.remove(status_path(path, version))
+            removed += 1
+    return removed
