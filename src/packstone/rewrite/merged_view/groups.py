@@ -35,7 +35,7 @@ class Groups:
     @property
     def lasts(self) -> I64:
         """The place of the last row of each group."""
-        return np.append(self.starts[1:], len(self.rows)) - 1
+        return np.append(self.starts, len(self.rows))[1:] - 1
 
     def spread(self, per_group: Codes) -> Codes:
         """Repeat a value of each group for all its rows."""
