@@ -174,9 +174,10 @@ def finish_compaction(
         if read_files is not None and read_files.get(entry.id) != entry.segment_file:
             raise ConflictError(f"Segment {entry.id} has other files than those that were merged; plan again.")
     retired = tuple(retire(one, SegmentStatus.COMPACTED, now_ms=now_ms, merged_into=running.output) for one in inputs)
+    has_bad_rows = any(entry.status is SegmentStatus.PARTIAL_SUCCESS for entry in inputs)
     merged = StatusEntry(
         id=running.output,
-        status=SegmentStatus.SUCCESS,
+        status=SegmentStatus.PARTIAL_SUCCESS if has_bad_rows else SegmentStatus.SUCCESS,
         load_start_ms=running.started_ms,
         load_end_ms=now_ms,
         newest_load_ms=max(entry.newest_load_ms for entry in inputs),

@@ -14,7 +14,14 @@ from packstone.model.segment import SegmentId, SegmentStatus
 from packstone.tables.segments.status import StatusEntry
 
 # How an entry comes into being: a load is announced, a merged segment appears finished.
-FIRST: Final = frozenset({SegmentStatus.IN_PROGRESS, SegmentStatus.OVERWRITE_IN_PROGRESS, SegmentStatus.SUCCESS})
+FIRST: Final = frozenset(
+    {
+        SegmentStatus.IN_PROGRESS,
+        SegmentStatus.OVERWRITE_IN_PROGRESS,
+        SegmentStatus.SUCCESS,
+        SegmentStatus.PARTIAL_SUCCESS,  # a member had bad rows
+    }
+)
 
 _LOADED: Final = frozenset({SegmentStatus.SUCCESS, SegmentStatus.PARTIAL_SUCCESS, SegmentStatus.MARKED_FOR_DELETE})
 _RETIRING: Final = frozenset({SegmentStatus.COMPACTED, SegmentStatus.MARKED_FOR_DELETE})
