@@ -2,8 +2,8 @@
 
     python bench/paimon_planning.py [--files 1000000] [--buckets 100000]
 
-The manifests repeat, under new names, what the example table (made by Java Paimon) says of one of its own files, all
-statistics included; they are written before the clock starts. Timed is what `packstone plan` does in its process:
+The table is the example (made by Java Paimon) with manifests of as many files as asked for, each with keys, statistics
+and a name of its own; they are written before the clock starts. Timed is what `packstone plan` does in its process:
 read the snapshot, all manifests, decide for every bucket. A process of its own does it, so that the peak is its own.
 """
 
@@ -12,20 +12,26 @@ from __future__ import annotations
 import argparse
 import itertools
 import json
+import random
 import resource
 import shutil
 import subprocess
 import sys
 import tempfile
 import time
+import uuid
 from collections.abc import Iterator
 from dataclasses import replace
+from decimal import Decimal
 from pathlib import Path
 
 from packstone.model.filters import Filters
 from packstone.model.paimon_options import PaimonOptions
 from packstone.service.paimon_planner import PaimonPlanner
 from packstone.storage.local import LocalFileIO
+from packstone.tables.paimon.binary_row import encode_row
+from packstone.tables.paimon.data_file_meta import SimpleStats
+from packstone.tables.paimon.data_type import parse_data_type
 from packstone.tables.paimon.live_files import read_live_files
 from packstone.tables.paimon.manifest import write_manifests
 from packstone.tables.paimon.manifest_entry import BucketFiles, FileKind, ManifestEntry
@@ -33,6 +39,8 @@ from packstone.tables.paimon.manifest_list import write_manifest_list
 from packstone.tables.paimon.snapshot_files import dump_snapshot, read_latest_snapshot, snapshot_path, write_latest_hint
 from packstone.tables.paimon.store import open_store
 
+KEY = (parse_data_type("BIGINT"),)
+ROW = tuple(map(parse_data_type, ("STRING", "BIGINT", "STRING", "STRING", "DECIMAL(10, 2)")))
 EXAMPLE = Path(__file__).resolve().parents[1] / "examples" / "paimon" / "orders"
 
 
@@ -65,13 +73,25 @@ def make_table(path: Path, *, files: int, buckets: int) -> None:
 
 
 def _entries(model: BucketFiles, *, files: int, buckets: int) -> Iterator[ManifestEntry]:
-    each = max(1, files // buckets)
+    """Files with keys, statistics, sizes and names of their own, as random as real ones: they set what zstd can do."""
+    each, draw = max(1, files // buckets), random.Random(7)
     for number in range(files):
         age, bucket = divmod(number, buckets)
+        first, last = sorted((draw.getrandbits(40), draw.getrandbits(40)))
+        lowest, highest = encode_row([first], KEY), encode_row([last], KEY)
+        low = [f"2024-05-{bucket % 28 + 1:02d}", first, f"customer-{draw.getrandbits(24):08d}", "new", Decimal(1)]
+        high = [low[0], last, f"customer-{draw.getrandbits(30):08d}", "shipped", Decimal(draw.getrandbits(20))]
         file = replace(
             model.files[0],
-            file_name=f"data-{number:032x}-0.parquet",
+            file_name=f"data-{uuid.UUID(int=draw.getrandbits(128))}-0.parquet",
+            file_size=draw.randrange(10_000, 200_000_000),
             level=0 if age < each - 1 else 5,
+            min_key=lowest,
+            max_key=highest,
+            key_stats=SimpleStats(min_values=lowest, max_values=highest, null_counts=(0,)),
+            value_stats=SimpleStats(
+                min_values=encode_row(low, ROW), max_values=encode_row(high, ROW), null_counts=(0,) * len(ROW)
+            ),
             min_sequence_number=age * 100,
             max_sequence_number=age * 100 + 99,
         )

@@ -95,7 +95,7 @@ class PaimonPlanner:
         total = self.store.options.bucket
         if bucket.total_buckets != total > 0:
             why = f"its files were written for {bucket.total_buckets} buckets, the table has {total}; rescale it first"
-            return BucketPlan(bucket=bucket, runs=(), why=why, is_refused=True)
+            return BucketPlan(bucket=bucket, why=why, is_refused=True)
         return plan_bucket(bucket, self._rules, vectors=self.vectors_of(bucket))
 
     def read_again(self, snapshot: Snapshot, buckets: Iterable[BucketId]) -> Iterator[BucketFiles]:

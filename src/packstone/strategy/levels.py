@@ -56,6 +56,8 @@ def highest_level(files: Iterable[TreeFile]) -> int:
 
 
 def _run(files: tuple[TreeFile, ...]) -> SortedRun:
+    if len(files) == 1:  # nearly all of level 0
+        return SortedRun(level=files[0].level, size_bytes=files[0].size_bytes, name=files[0].name, files=files)
     return SortedRun(
         level=files[0].level,
         size_bytes=sum(file.size_bytes for file in files),

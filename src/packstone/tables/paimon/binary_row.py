@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import decimal
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from typing import Final, TypeAlias
@@ -44,6 +44,7 @@ _FIXED: Final = {
     TypeRoot.FLOAT: struct.Struct("<f"),
     TypeRoot.DOUBLE: struct.Struct("<d"),
 }
+_WHOLE: Final = frozenset(_FIXED) - {TypeRoot.FLOAT, TypeRoot.DOUBLE}  # their order is that of their values
 _LONG: Final = struct.Struct("<q")
 _ARITY: Final = struct.Struct(">i")
 _TEXT: Final = frozenset({TypeRoot.CHAR, TypeRoot.VARCHAR})
@@ -102,6 +103,49 @@ def comparable_key(values: Sequence[Value], types: Sequence[DataType]) -> tuple[
         (0,) if value is None else (1, _comparable(storage_value(value, data_type), data_type))
         for value, data_type in zip(values, types, strict=True)
     )
+
+
+def key_reader(types: Sequence[DataType]) -> Callable[[bytes], tuple[object, ...]]:
+    """Make the function that turns a serialised key into something with Paimon's order.
+
+    Planning a million files asks it two million times, so keys of whole numbers and texts without a null take a short
+    way: one look that the row begins as such a key must, then each field at its known place.
+    """
+    kinds = tuple(types)
+
+    def read(data: bytes) -> tuple[object, ...]:
+        return comparable_key(decode_row(data, kinds), kinds)
+
+    if not all(kind.root in _WHOLE or kind.root in _TEXT for kind in kinds):
+        return read
+    begin = _ARITY.pack(len(kinds)) + bytes(_header_bytes(len(kinds)))
+    whole_bytes = len(begin) + _WORD * len(kinds)
+    fields = tuple(_field_reader(kind, len(begin) + _WORD * at) for at, kind in enumerate(kinds))
+
+    def read_plain(data: bytes) -> tuple[object, ...]:
+        if len(data) < whole_bytes or not data.startswith(begin):
+            return read(data)
+        try:
+            return tuple([(1, field(data)) for field in fields])
+        except (struct.error, ValueError, IndexError):
+            return read(data)  # says what is wrong
+
+    return read_plain
+
+
+def _field_reader(data_type: DataType, at: int) -> Callable[[bytes], object]:
+    """Read one field of a whole serialised row that is not null."""
+    if data_type.root in _WHOLE:
+        unpack = _FIXED[data_type.root].unpack_from
+        return lambda data: unpack(data, at)[0]
+
+    def read_text(data: bytes) -> str:
+        length = data[at + _INLINE_BYTES]
+        if length & _INLINE_MARK:
+            return data[at : at + (length & 0x7F)].decode()
+        return _slice(memoryview(data)[_ARITY.size :], _LONG.unpack_from(data, at)[0]).decode()
+
+    return read_text
 
 
 def storage_value(value: Value, data_type: DataType) -> Value:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, cast
 
 from packstone.model.sorted_run import TreeFile
 from packstone.strategy.append_view import AppendFile
-from packstone.tables.paimon.binary_row import comparable_key, decode_row
+from packstone.tables.paimon.binary_row import decode_row, key_reader
 from packstone.tables.paimon.data_file_meta import FileSource
 from packstone.tables.paimon.data_type import TypeRoot, time_unit
 
@@ -24,8 +24,7 @@ _PER_SECOND = {"ms": 10**3, "us": 10**6, "ns": 10**9}
 
 def key_order(schema: TableSchema) -> Callable[[bytes], Key]:
     """Make the function that turns a serialised key into something with Paimon's order."""
-    types = schema.key_types
-    return lambda row: cast("Key", comparable_key(decode_row(row, types), types))
+    return cast("Callable[[bytes], Key]", key_reader(schema.key_types))
 
 
 def tree_file(

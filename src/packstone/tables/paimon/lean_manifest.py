@@ -5,6 +5,7 @@ Manifests of one schema are decoded together (see storage/avro_columns.py), up t
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import fields
 from itertools import groupby
@@ -112,8 +113,21 @@ def _entries(table: AvroColumns, rows: Longs, keys: list[tuple[bytes, int]]) -> 
         yield ManifestEntry(kind=_KINDS[kind], partition=partition, bucket=bucket, total_buckets=total, file=file)
 
 
-def _files(table: AvroColumns, rows: Longs) -> Iterator[DataFileMeta]:
-    """One object a row, filled through its slots: the constructor of a frozen class would cost 4 s a million files."""
+def _files(table: AvroColumns, rows: Longs) -> list[DataFileMeta]:
+    """One object a row, filled through its slots: the constructor of a frozen class would cost 4 s a million files.
+
+    Meanwhile the garbage collector rests: nothing here is garbage, and it would look through all of it many times.
+    """
+    was_collecting = gc.isenabled()
+    gc.disable()
+    try:
+        return list(_make_files(table, rows))
+    finally:
+        if was_collecting:
+            gc.enable()
+
+
+def _make_files(table: AvroColumns, rows: Longs) -> Iterator[DataFileMeta]:
     columns = {name: read(table, f"_FILE.{avro}", rows) for name, (avro, read) in _FIELDS.items()}
     columns["file_source"] = [_SOURCES[source] for source in columns["file_source"]]
     columns["extra_files"] = [extra or () for extra in columns["extra_files"]]

@@ -81,7 +81,7 @@ class BucketPlan:
     """What to do with one bucket, and why; no units: why not."""
 
     bucket: BucketFiles
-    runs: tuple[str, ...]  # the table before, one line a run
+    before: tuple[SortedRun, ...] = ()  # the runs of a merge tree as they were found
     reason: str = ""
     why: str
     output: str = ""
@@ -89,6 +89,14 @@ class BucketPlan:
     units: tuple[PlannedUnit, ...] = ()
     is_refused: bool = False
     is_corrupt: bool = False
+
+    @property
+    def runs(self) -> tuple[str, ...]:
+        """The bucket before, one line a run; all files of an append table are one. Made for those who look."""
+        if self.before or not self.bucket.files or self.is_refused or self.is_corrupt:
+            return tuple(_short(run) for run in self.before)
+        files = self.bucket.files
+        return (f"{len(files)} files {ExactSize(sum(file.file_size for file in files))}",)
 
     @property
     def rewrite_bytes(self) -> int:
@@ -107,13 +115,13 @@ def plan_bucket(
     """Plan one bucket; ``vectors`` tells of each file with deleted rows its index file and their number."""
     why = refuse_files(bucket.files)
     if why is not None:
-        return BucketPlan(bucket=bucket, runs=(), why=why, is_refused=True)
+        return BucketPlan(bucket=bucket, why=why, is_refused=True)
     if rules.order is None:
         return _plan_append(bucket, rules, vectors or {})
     try:
         return _plan_tree(bucket, rules, vectors or {})
     except CorruptionError as error:
-        return BucketPlan(bucket=bucket, runs=(), why=error.message, is_corrupt=True)
+        return BucketPlan(bucket=bucket, why=error.message, is_corrupt=True)
 
 
 def _plan_tree(bucket: BucketFiles, rules: BucketRules, vectors: Mapping[str, tuple[str, int]]) -> BucketPlan:
@@ -130,19 +138,16 @@ def _plan_tree(bucket: BucketFiles, rules: BucketRules, vectors: Mapping[str, tu
         for meta in bucket.files
     ]
     runs = sort_runs(files)
-    told = tuple(str(_short(run)) for run in runs)
     view = TreeView(
         runs=runs, ms_since_full=_ms_since_full(files, rules, runs), offpeak_ratio_pct=rules.offpeak_ratio_pct
     )
     decision = _tree_strategy(rules).pick(view)
     if not decision.picks:
-        return BucketPlan(bucket=bucket, runs=told, why=decision.why_not or "nothing to do")
-    return _work_out(bucket, rules, view=view, decision=decision, told=told)
+        return BucketPlan(bucket=bucket, before=runs, why=decision.why_not or "nothing to do")
+    return _work_out(bucket, rules, view=view, decision=decision)
 
 
-def _work_out(
-    bucket: BucketFiles, rules: BucketRules, *, view: TreeView, decision: Decision[Level], told: tuple[str, ...]
-) -> BucketPlan:
+def _work_out(bucket: BucketFiles, rules: BucketRules, *, view: TreeView, decision: Decision[Level]) -> BucketPlan:
     pick = decision.picks[0]
     taken = [view.runs[at] for at in pick.inputs]
     output, top = int(pick.output), top_level(view, rules.universal)
@@ -153,16 +158,16 @@ def _work_out(
         takes_level0=any(run.level == 0 for run in taken),
     )
     if refused is not None:
-        return BucketPlan(bucket=bucket, runs=told, why=refused, is_refused=True)
+        return BucketPlan(bucket=bucket, before=view.runs, why=refused, is_refused=True)
     if pick.reason is Reason.FILE_REWRITE:
         units = _file_rewrites(bucket, rules, pick=pick, run=taken[0])
     else:
         units = _section_units(bucket, rules, pick=pick, view=view)
     if not units:
-        return BucketPlan(bucket=bucket, runs=told, why=f"{pick.why}; its only file stands there already")
+        return BucketPlan(bucket=bucket, before=view.runs, why=f"{pick.why}; its only file stands there already")
     return BucketPlan(
         bucket=bucket,
-        runs=told,
+        before=view.runs,
         reason=pick.reason,
         why=pick.why,
         output=str(pick.output),
@@ -233,9 +238,8 @@ def _plan_append(bucket: BucketFiles, rules: BucketRules, vectors: Mapping[str, 
     )
     strategy = bucketed_append_strategy(rules.bucketed) if rules.is_bucketed else append_strategy(rules.append)
     decision = strategy.pick(AppendView(files=files))
-    told = (f"{len(files)} files {ExactSize(sum(file.size_bytes for file in files))}",)
     if not decision.picks:
-        return BucketPlan(bucket=bucket, runs=told, why=decision.why_not or "nothing to do")
+        return BucketPlan(bucket=bucket, why=decision.why_not or "nothing to do")
     units = _with_whole_indexes(
         [
             PlannedUnit(how=How.REWRITE, sections=((tuple(metas[at] for at in pick.inputs),),), output_level=0)
@@ -248,8 +252,8 @@ def _plan_append(bucket: BucketFiles, rules: BucketRules, vectors: Mapping[str, 
         why = (
             "files with deletion vectors share an index file with files that need no merge; rewriting a part of it is "
         )
-        return BucketPlan(bucket=bucket, runs=told, why=f"{why}not supported yet", is_refused=True)
-    return BucketPlan(bucket=bucket, runs=told, reason=first.reason, why=first.why, output="L0", units=units)
+        return BucketPlan(bucket=bucket, why=f"{why}not supported yet", is_refused=True)
+    return BucketPlan(bucket=bucket, reason=first.reason, why=first.why, output="L0", units=units)
 
 
 def _with_whole_indexes(units: list[PlannedUnit], vectors: Mapping[str, tuple[str, int]]) -> tuple[PlannedUnit, ...]:
