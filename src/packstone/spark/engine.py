@@ -12,6 +12,7 @@ import uuid
 from typing import TYPE_CHECKING, Any
 
 from packstone.errors import UnavailableError
+from packstone.spark.session import is_connect
 from packstone.storage.local import LocalFileIO
 from packstone.storage.task_board import Attempt, count_done_bytes, read_result, run_task, write_task
 
@@ -51,7 +52,7 @@ class SparkEngine:
             with watch:
                 attempts = self._run_job(_task_function(staging, job), len(tasks), what)
         except Exception as error:
-            raise UnavailableError(f"The Spark job failed: {_reason(error)}") from error
+            raise UnavailableError(f"The Spark job failed: {telling_line(error)}") from error
         for task in tasks:
             attempt = attempts[task.number]
             yield read_result(self._io, staging, kind=job.result, number=task.number, attempt=attempt)
@@ -62,28 +63,28 @@ class SparkEngine:
 
     def _run_job(self, function: Callable[[Iterator[Any]], Iterator[Any]], count: int, what: str) -> dict[int, str]:
         spark = self._handle.spark
-        with self._described(what):
+        with describe_job(spark, what):
             frame = spark.range(0, count, 1, count).mapInArrow(function, "task long, attempt string")
             return {row["task"]: row["attempt"] for row in frame.collect()}
 
-    @contextlib.contextmanager
-    def _described(self, what: str) -> Iterator[None]:
-        """Say in Spark's pages what runs; the session is the caller's, so his own words come back afterwards."""
-        spark = self._handle.spark
-        if self._handle.is_connect:
-            spark.addTag(_TAG)
-            try:
-                yield
-            finally:
-                spark.removeTag(_TAG)
-            return
-        context = spark.sparkContext
-        before = context.getLocalProperty(_DESCRIPTION)
-        context.setLocalProperty(_DESCRIPTION, f"packstone: {what}")
+
+@contextlib.contextmanager
+def describe_job(spark: Any, what: str) -> Iterator[None]:  # noqa: ANN401 - a session of either kind
+    """Say in Spark's pages what runs; the session is the caller's, so his own words come back afterwards."""
+    if is_connect(spark):
+        spark.addTag(_TAG)
         try:
             yield
         finally:
-            context.setLocalProperty(_DESCRIPTION, before)
+            spark.removeTag(_TAG)
+        return
+    context = spark.sparkContext
+    before = context.getLocalProperty(_DESCRIPTION)
+    context.setLocalProperty(_DESCRIPTION, f"packstone: {what}")
+    try:
+        yield
+    finally:
+        context.setLocalProperty(_DESCRIPTION, before)
 
 
 def _task_function(staging: str, job: Job[Any, Any]) -> Callable[[Iterator[Any]], Iterator[Any]]:
@@ -129,7 +130,7 @@ class _Watch:
             self._on_progress(*count_done_bytes(self._io, self._staging))
 
 
-def _reason(error: Exception) -> str:
+def telling_line(error: Exception) -> str:
     """Find the line that tells: Spark wraps the worker's traceback in its own."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     telling = [line for line in lines if "Error" in line or "Exception" in line]

@@ -54,7 +54,7 @@ def open_spark(settings: SparkSettings, *, app_name: str = "packstone") -> Spark
         ) from None
     found = _find_session()
     if found is not None:
-        return SparkHandle(found, is_ours=False, is_connect=_is_connect(found))
+        return SparkHandle(found, is_ours=False, is_connect=is_connect(found))
     remote = settings.remote or (None if settings.master else os.environ.get("SPARK_REMOTE"))
     _prepare_environment(settings.log_path)
     builder = SparkSession.builder.appName(app_name)
@@ -174,5 +174,6 @@ def _quiet(log_path: str | None) -> Iterator[None]:
             os.close(handle)
 
 
-def _is_connect(spark: Any) -> bool:  # noqa: ANN401 - a session of either kind
+def is_connect(spark: Any) -> bool:  # noqa: ANN401 - a session of either kind
+    """Whether it is a session of Spark Connect."""
     return "connect" in type(spark).__module__

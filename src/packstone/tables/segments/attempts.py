@@ -83,6 +83,11 @@ def record_created(io: FileIO, table: str, attempt: str, *, paths: Sequence[str]
     io.write_new(path, dump_record(CreatedPaths(paths=tuple(paths))))
 
 
+def drop_created(io: FileIO, table: str, attempt: str, *, label: str) -> None:
+    """Forget paths that were recorded and that nobody will create any more."""
+    io.remove(f"{attempt_folder(table, attempt)}/{_CREATED}{label}.json")
+
+
 def close_attempt(io: FileIO, table: str, attempt: str) -> None:
     """Forget an attempt whose files are all in the status, or all removed."""
     io.remove_tree(attempt_folder(table, attempt))
