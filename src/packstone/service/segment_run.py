@@ -296,9 +296,10 @@ class SegmentRun:
             with finish_first():
                 self._commit_edit(lambda status: _finish_all(status, groups, facts, lost=lost))
                 self.commit_ms += (time.perf_counter() - began) * 1000
-                for group in groups:
-                    if group.attempt not in lost:
-                        self._note_committed(group)
+                committed = [group for group in groups if group.attempt not in lost]
+                groups[:] = [group for group in groups if group.attempt in lost]  # the others are not ours to give up
+                for group in committed:
+                    self._note_committed(group)
         except CommitUnknownError:
             for group in groups:  # what they created must stay, and stay known by name
                 self.attempts.leave(group.attempt)
