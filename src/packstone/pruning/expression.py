@@ -1,0 +1,434 @@
+"""What a filter says, as a tree of frozen values; from SQL text (``parse_filter``) or from Python operators.
+
+    (col("id") >= 5) & col("name").startswith("a") & ~col("day").is_null()
+    id >= 5 AND startswith(name, 'a') AND day IS NOT NULL
+
+A tree lives in two states with the same nodes. *Unresolved*: its values are ``Literal``, as somebody wrote them.
+*Resolved* (``resolve``): its values are Arrow scalars of the column's own type, names are those of the schema, and no
+value is NULL. Nodes name a column by a plain string; ``Column`` is only what the operators start from, because its
+``==`` makes a filter and so cannot tell whether two nodes are the same.
+
+Truth is three-valued: a comparison with NULL is unknown. ``str()`` is SQL that parses back to the same tree.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from enum import StrEnum
+from typing import TYPE_CHECKING, NoReturn, final
+
+from packstone.errors import InvalidInputError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+Plain = bool | int | Decimal | float | str | bytes | date | datetime | None
+
+
+class Kind(StrEnum):
+    """What a literal was written as. Values alone do not tell: to Python, 1, 1.0 and True are equal."""
+
+    NULL = "null"
+    BOOLEAN = "boolean"
+    INTEGER = "integer"
+    DECIMAL = "decimal"  # 1.5 is an exact decimal, 1.5D and 15E-1 are doubles
+    DOUBLE = "double"
+    STRING = "string"
+    BINARY = "binary"
+    DATE = "date"
+    TIMESTAMP = "timestamp"  # with a zone a moment; without one a wall time, in the session's zone if need be
+
+
+class Op(StrEnum):
+    """How a column is compared with a literal."""
+
+    EQ = "="
+    NE = "<>"
+    LT = "<"
+    LE = "<="
+    GT = ">"
+    GE = ">="
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Literal:
+    """A value as it was written; make one with ``literal``."""
+
+    value: Plain
+    kind: Kind
+
+    def __str__(self) -> str:
+        """Print it as SQL."""
+        return _literal_sql(self.value)
+
+
+class Filter:
+    """What every node can do: be joined with ``&``, ``|`` and ``~``."""
+
+    __slots__ = ()
+
+    def __and__(self, other: Expression) -> Expression:
+        """Both."""
+        return all_of((_as_expression(self), other))
+
+    def __or__(self, other: Expression) -> Expression:
+        """Either."""
+        return any_of((_as_expression(self), other))
+
+    def __invert__(self) -> Expression:
+        """The opposite; unknown stays unknown."""
+        return Not(part=_as_expression(self))
+
+    def __bool__(self) -> NoReturn:
+        """Refuse: ``a and b`` and ``1 < col("x") < 5`` would silently drop one half."""
+        raise TypeError("A filter has no truth of its own; join filters with &, | and ~, not with and, or and not.")
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Compare(Filter):
+    """``column op literal``; unknown if either is NULL."""
+
+    column: str
+    op: Op
+    literal: Literal | pa.Scalar
+
+    def __str__(self) -> str:
+        """Print it as SQL."""
+        return f"{_name_sql(self.column)} {self.op} {_value_sql(self.literal)}"
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ValueSet:
+    """The values of a resolved IN: one Arrow array of the column's type, ascending (NaN last), distinct, no nulls."""
+
+    array: pa.Array
+
+    def __len__(self) -> int:
+        """How many there are."""
+        return len(self.array)
+
+    def __iter__(self) -> Iterator[pa.Scalar]:
+        """One after the other."""
+        return iter(self.array)
+
+    def __eq__(self, other: object) -> bool:
+        """Whether both have the same values of the same type."""
+        if not isinstance(other, ValueSet):
+            return NotImplemented
+        return self.array.type == other.array.type and self.array.equals(other.array)
+
+    def __hash__(self) -> int:
+        """Cheap: sets are compared rarely, and may be long."""
+        return hash((str(self.array.type), len(self.array)))
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OneOf(Filter):
+    """``column [NOT] IN (literals)``; unresolved literals are a tuple (NULL may be in it), resolved a ``ValueSet``."""
+
+    column: str
+    literals: tuple[Literal, ...] | ValueSet
+    negated: bool = False
+
+    def __str__(self) -> str:
+        """Print it as SQL; an empty list, which SQL cannot write, is what it means."""
+        if not len(self.literals):
+            return str(TRUE if self.negated else FALSE)
+        values = ", ".join(_value_sql(value) for value in self.literals)
+        return f"{_name_sql(self.column)} {'NOT ' if self.negated else ''}IN ({values})"
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IsNull(Filter):
+    """``column IS [NOT] NULL``; never unknown."""
+
+    column: str
+    negated: bool = False
+
+    def __str__(self) -> str:
+        """Print it as SQL."""
+        return f"{_name_sql(self.column)} IS {'NOT ' if self.negated else ''}NULL"
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StartsWith(Filter):
+    """``[NOT] startswith(column, prefix)``, by bytes; the prefix is a string or binary literal, or its Arrow scalar."""
+
+    column: str
+    prefix: Literal | pa.Scalar
+    negated: bool = False
+
+    def __str__(self) -> str:
+        """Print it as SQL."""
+        return f"{'NOT ' if self.negated else ''}startswith({_name_sql(self.column)}, {_value_sql(self.prefix)})"
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Truth(Filter):
+    """TRUE, FALSE or NULL (None) for every row."""
+
+    value: bool | None
+
+    def __str__(self) -> str:
+        """Print it as SQL."""
+        return _literal_sql(self.value)
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unknown(Filter):
+    """What is not understood here (a function, two columns), as SQL text: any row may match."""
+
+    text: str
+    columns: tuple[str, ...]
+
+    def __str__(self) -> str:
+        """Print it as it was written."""
+        return f"({self.text})"
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Not(Filter):
+    """``NOT part``."""
+
+    part: Expression
+
+    def __str__(self) -> str:
+        """Print it as SQL; the brackets tell it from a negated leaf."""
+        return f"NOT ({self.part})"
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class And(Filter):
+    """``part AND part …``: two parts or more, none of them an AND; make one with ``all_of``."""
+
+    parts: tuple[Expression, ...]
+
+    def __post_init__(self) -> None:
+        """One form for one meaning: nested ANDs become one."""
+        object.__setattr__(self, "parts", _flat(self.parts, And))
+
+    def __str__(self) -> str:
+        """Print it as SQL."""
+        return " AND ".join(f"({part})" if isinstance(part, Or) else str(part) for part in self.parts)
+
+
+@final
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Or(Filter):
+    """``part OR part …``: two parts or more, none of them an OR; make one with ``any_of``."""
+
+    parts: tuple[Expression, ...]
+
+    def __post_init__(self) -> None:
+        """One form for one meaning: nested ORs become one."""
+        object.__setattr__(self, "parts", _flat(self.parts, Or))
+
+    def __str__(self) -> str:
+        """Print it as SQL."""
+        return " OR ".join(f"({part})" if isinstance(part, And) else str(part) for part in self.parts)
+
+
+Leaf = Compare | OneOf | IsNull | StartsWith | Truth | Unknown
+Expression = Leaf | Not | And | Or
+
+TRUE, FALSE, NULL = Truth(value=True), Truth(value=False), Truth(value=None)
+
+
+@final
+class Column:
+    """A column by name, for Python operators: ``col("id") == 5``."""
+
+    __slots__ = ("name",)
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __eq__(self, value: object) -> Compare:  # type: ignore[override]
+        """``column = value``; with None unknown, as in SQL: use ``is_null``."""
+        return self._compare(Op.EQ, value)
+
+    def __ne__(self, value: object) -> Compare:  # type: ignore[override]
+        """``column <> value``."""
+        return self._compare(Op.NE, value)
+
+    def __lt__(self, value: object) -> Compare:
+        """``column < value``."""
+        return self._compare(Op.LT, value)
+
+    def __le__(self, value: object) -> Compare:
+        """``column <= value``."""
+        return self._compare(Op.LE, value)
+
+    def __gt__(self, value: object) -> Compare:
+        """``column > value``."""
+        return self._compare(Op.GT, value)
+
+    def __ge__(self, value: object) -> Compare:
+        """``column >= value``."""
+        return self._compare(Op.GE, value)
+
+    __hash__ = None  # type: ignore[assignment]  # without an equality of its own it can be in no set
+
+    def isin(self, *values: object) -> OneOf:
+        """``column IN (values)``."""
+        return OneOf(column=self.name, literals=tuple(literal(value) for value in values))
+
+    def between(self, low: object, high: object) -> Expression:
+        """``column BETWEEN low AND high``, both included."""
+        return all_of((self >= low, self <= high))
+
+    def startswith(self, prefix: str | bytes) -> StartsWith:
+        """``startswith(column, prefix)``."""
+        return StartsWith(column=self.name, prefix=literal(prefix))
+
+    def is_null(self) -> IsNull:
+        """``column IS NULL``; its ``~`` is IS NOT NULL."""
+        return IsNull(column=self.name)
+
+    def _compare(self, op: Op, value: object) -> Compare:
+        return Compare(column=self.name, op=op, literal=literal(value))
+
+
+def col(name: str) -> Column:
+    """Start a filter on a column."""
+    return Column(name)
+
+
+def literal(value: object) -> Literal:
+    """Take a Python value as a literal; InvalidInputError if it is of a type that no column has."""
+    if isinstance(value, Literal):
+        return value
+    kind = _kind_of(value)
+    if kind is Kind.DOUBLE and math.isnan(value):  # type: ignore[arg-type]
+        value = math.nan  # the same object each time, so that equal filters are equal
+    return Literal(value=value, kind=kind)  # type: ignore[arg-type]
+
+
+def all_of(parts: Iterable[Expression]) -> Expression:
+    """Join with AND; of nothing TRUE, of one part the part."""
+    found = tuple(parts)
+    return And(parts=found) if len(found) > 1 else (found[0] if found else TRUE)
+
+
+def any_of(parts: Iterable[Expression]) -> Expression:
+    """Join with OR; of nothing FALSE, of one part the part."""
+    found = tuple(parts)
+    return Or(parts=found) if len(found) > 1 else (found[0] if found else FALSE)
+
+
+def columns_of(expression: Expression) -> tuple[str, ...]:
+    """The columns that a filter names, each once, in the order of the text."""
+    return tuple(dict.fromkeys(_columns(expression)))
+
+
+def _columns(expression: Expression) -> Iterator[str]:
+    match expression:
+        case And() | Or():
+            for part in expression.parts:
+                yield from _columns(part)
+        case Not():
+            yield from _columns(expression.part)
+        case Unknown():
+            yield from expression.columns
+        case Truth():
+            return
+        case _:
+            yield expression.column
+
+
+def _flat(parts: tuple[Expression, ...], kind: type[And | Or]) -> tuple[Expression, ...]:
+    flat: list[Expression] = []
+    for part in parts:
+        flat.extend(part.parts if isinstance(part, And | Or) and isinstance(part, kind) else (part,))
+    if len(flat) < 2:  # noqa: PLR2004 - AND and OR join two
+        raise InvalidInputError(f"{kind.__name__} needs two parts or more; make it with all_of or any_of.")
+    return tuple(flat)
+
+
+def _as_expression(node: Filter) -> Expression:
+    return node  # type: ignore[return-value]  # every subclass is one
+
+
+_KINDS: tuple[tuple[type, Kind], ...] = (
+    (type(None), Kind.NULL),
+    (bool, Kind.BOOLEAN),  # before int, which it is to Python
+    (int, Kind.INTEGER),
+    (Decimal, Kind.DECIMAL),
+    (float, Kind.DOUBLE),
+    (str, Kind.STRING),
+    (bytes, Kind.BINARY),
+    (datetime, Kind.TIMESTAMP),  # before date, which it is to Python
+    (date, Kind.DATE),
+)
+_MAX_EXPONENT = 400  # more than any double; what is longer is a slip, and would be written out digit by digit
+
+
+def _kind_of(value: object) -> Kind:
+    kind = next((kind for types, kind in _KINDS if isinstance(value, types)), None)
+    if kind is None:
+        raise InvalidInputError(f"A filter cannot compare with {value!r}, a {type(value).__name__}.", value=value)
+    if isinstance(value, Decimal) and not (value.is_finite() and abs(value.adjusted()) <= _MAX_EXPONENT):
+        raise InvalidInputError(f"A filter cannot compare with the decimal {value}.", value=value)
+    return kind
+
+
+_PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+
+def _name_sql(name: str) -> str:
+    if _PLAIN_NAME.fullmatch(name) and name.upper() not in _RESERVED:
+        return name
+    return "`" + name.replace("`", "``") + "`"
+
+
+def _value_sql(value: Literal | pa.Scalar) -> str:
+    return _literal_sql(value.value if isinstance(value, Literal) else value.as_py())
+
+
+def _literal_sql(value: Plain) -> str:
+    match value:
+        case None:
+            return "NULL"
+        case bool() | int():
+            return str(value).upper()
+        case Decimal():
+            text = f"{value:f}"
+            return text if "." in text else f"{text}.0"
+        case float():
+            return f"{value!r}D" if math.isfinite(value) else f"CAST('{value}' AS DOUBLE)"
+        case str():
+            return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
+        case bytes():
+            return f"X'{value.hex()}'"
+        case datetime():
+            zoned = value if value.tzinfo is None else value.astimezone(UTC)
+            return f"TIMESTAMP '{zoned.replace(tzinfo=None).isoformat(' ')}{'' if value.tzinfo is None else 'Z'}'"
+        case _:
+            return f"DATE '{value.isoformat()}'"
+
+
+# Words that SQL, or the parser behind parse_filter, reads as something else where a column's name could stand.
+_RESERVED = frozenset(
+    """
+    ALL ALTER AND ANY ARRAY AS BETWEEN CALL CASE CONNECT_BY_ROOT CREATE CROSS CURRENT_DATE CURRENT_TIMESTAMP
+    CURRENT_USER DESCRIBE DISTINCT DROP ELSE END EXCEPT EXECUTE EXISTS EXPLAIN FALSE FETCH FOR FROM GLOB GRANT GROUP
+    HAVING IF ILIKE IN INNER INSERT INTERSECT INTERVAL INTO IS JOIN LATERAL LIKE LIMIT LIST MAP MINUS NOT NOTNULL NULL
+    NULLABLE OBJECT ON OPTIMIZE OR ORDER OUTER PARTITIONED_BY PREPARE QUALIFY RANGE REGEXP RENAME RETURNING REVOKE
+    RLIKE ROLLBACK SELECT SERDEPROPERTIES SESSION_USER SHOW STRUCT TABLESAMPLE THEN TRUE UNCACHE UNION USING VACUUM
+    VALUES WHEN WHERE WITH XOR
+    """.split()
+)
