@@ -17,7 +17,19 @@ import pyarrow.parquet as pq
 import pytest
 
 PACKSTONE = str(Path(sys.executable).with_name("packstone"))
-COMMANDS = ("demo", "merge", "health", "plan", "compact", "verify", "restore", "recover", "clean", "history", "segments")
+COMMANDS = (
+    "demo",
+    "merge",
+    "health",
+    "plan",
+    "compact",
+    "verify",
+    "restore",
+    "recover",
+    "clean",
+    "history",
+    "segments",
+)
 
 OUTCOME_KEYS = [
     "format_version",

@@ -24,7 +24,9 @@ def test_the_tour_goes_from_ill_to_well_and_back(packstone, own_temp, tmp_path):
     done = packstone("demo")
     assert done.code == 0, done.err
     typed = [line.removeprefix("$ packstone ").split()[0] for line in done.out.splitlines() if line.startswith("$ ")]
-    assert typed == ["health", "plan", "compact", "verify", "compact", "restore", "history"]
+    loads = ["segments"] * 5
+    merging = ["health", "plan", "compact", "verify", "compact", "restore"]
+    assert typed == [*merging, *loads, "compact", "segments", "history"]
     assert set(typed) <= set(COMMANDS)
     assert "before  405 files, health 2" in done.out
     assert "after  12 files, health 75" in done.out

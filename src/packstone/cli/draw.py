@@ -7,12 +7,21 @@ from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 from packstone.cli.draw_paimon import draw_buckets
-from packstone.cli.draw_parts import BAR_CELLS, bar, draw_reasons, draw_score, name_text, plain_table, score_colour
+from packstone.cli.draw_parts import (
+    BAR_CELLS,
+    bar,
+    draw_reasons,
+    draw_score,
+    name_text,
+    plain_table,
+    score_colour,
+    short_fingerprint,
+)
+from packstone.cli.draw_segments import draw_merges
 from packstone.cli.output import many, plain_text, short_path
-from packstone.model.outcome import Outcome, Status, UnitOutcome
+from packstone.model.outcome import Outcome, Status
 from packstone.model.sizes import format_bytes, format_duration
 from packstone.model.skipped import SkipKind, Skipped
-from packstone.model.unit import How, Verify
 from packstone.strategy.small_files import DEFAULT_MIN_FILES
 
 if TYPE_CHECKING:
@@ -25,8 +34,8 @@ _WORST_ROWS = 6
 _HISTOGRAM_CELLS = 20
 _GUTTER = 4
 _MAP_CELLS = (8, 24)  # at least, at most
-_FINGERPRINT_DIGITS = 12  # enough to tell two apart by eye; all 32 are in the JSON and in the journal
 PAIMON = "paimon"
+SEGMENTS = "segments"
 _STYLE = {
     Status.COMMITTED: "bold green",
     Status.PLANNED: "bold cyan",
@@ -55,6 +64,8 @@ def draw_outcome(console: Any, outcome: Outcome) -> None:  # noqa: ANN401 - a ri
     console.print(Text.assemble((outcome.status.value, _STYLE[outcome.status]), "  ", short_path(outcome.table)))
     if outcome.buckets:
         draw_buckets(console, outcome)
+    elif outcome.units and outcome.family == SEGMENTS:
+        draw_merges(console, outcome, most=_SHOWN_ROWS)
     elif outcome.units:
         _draw_units(console, outcome)
     _draw_skipped(console, outcome)
@@ -133,7 +144,7 @@ def _draw_units(console: Any, outcome: Outcome) -> None:  # noqa: ANN401 - a ric
         table.add_column("rows", justify="right")
         table.add_column("fingerprint", no_wrap=True)
     for unit in outcome.units[:_SHOWN_ROWS]:
-        told = (name_text(unit.why),) if planned else (f"{unit.rows:,}", _fingerprint(unit, outcome.verified))
+        told = (name_text(unit.why),) if planned else (f"{unit.rows:,}", short_fingerprint(unit, outcome.verified))
         size = format_bytes(unit.bytes_before)
         size = size if planned else f"{size} → {format_bytes(unit.bytes_after)}"
         made = len(unit.outputs) if unit.outputs or not planned else 1
@@ -147,7 +158,7 @@ def _draw_skipped(console: Any, outcome: Outcome) -> None:  # noqa: ANN401 - a r
     loud = [skip for skip in outcome.skipped if skip.kind not in _QUIET]
     quiet = _joined([skip for skip in outcome.skipped if skip.kind in _QUIET])
     shown = quiet[: _SHOWN_QUIET if outcome.units else _SHOWN_ROWS]
-    draw_reasons(console, (_reason(skip) for skip in (*loud[:_SHOWN_ROWS], *shown)))
+    draw_reasons(console, (_reason(skip, outcome.table) for skip in (*loud[:_SHOWN_ROWS], *shown)))
     if len(loud) > _SHOWN_ROWS:
         console.print(f"… and {len(loud) - _SHOWN_ROWS:,} more, see --format json", style="dim")
     if len(quiet) > len(shown):
@@ -191,14 +202,19 @@ def _draw_before_after(console: Any, outcome: Outcome) -> None:  # noqa: ANN401 
     if outcome.snapshots:
         took = format_duration(outcome.swap_ms / 1000)
         console.print(f"commit {_snapshots(outcome.snapshots)} in {took}; readers see no gap")
+    elif outcome.family == SEGMENTS:
+        took = format_duration(outcome.swap_ms / 1000)
+        console.print(
+            f"commit in {took}; readers see no gap, and earlier versions stay readable until `packstone clean`"
+        )
     elif outcome.run:
         undo = f"undo   packstone restore {outcome.run} {quote(short_path(outcome.table))}"
         console.print(undo, style="dim", markup=False, soft_wrap=True)
 
 
 def _gap(outcome: Outcome) -> str:
-    """How long readers could find a partition incomplete; a snapshot leaves no gap."""
-    if outcome.snapshots:
+    """How long readers could find a partition incomplete; a snapshot or a version leaves no gap."""
+    if outcome.snapshots or outcome.family == SEGMENTS:
         return ""
     swaps = len({unit.partition for unit in outcome.units})
     return f"; readers' gap {format_duration(outcome.swap_ms / 1000 / max(1, swaps))} a partition"
@@ -247,15 +263,7 @@ def _worst_table(worst: list[PartitionHealth]) -> Any:  # noqa: ANN401 - a rich 
     return table
 
 
-def _reason(skip: Skipped) -> tuple[str, str, str, str]:
+def _reason(skip: Skipped, table: str) -> tuple[str, str, str, str]:
+    """A skip as a line; the table itself is named in the first line already."""
     label, style = _LABEL[skip.kind]
-    return label, style, skip.what, skip.why
-
-
-def _fingerprint(unit: UnitOutcome, verified: str) -> str:
-    if unit.how == How.UPGRADE:
-        return "same file"
-    digits = unit.fingerprint.rpartition(" ")[2]
-    if not digits:  # a merge that was split over tasks has one for each part
-        return "counted" if verified == Verify.COUNT else "in parts"
-    return f"{digits[:_FINGERPRINT_DIGITS]}…"
+    return label, style, "" if skip.what == table else skip.what, skip.why

@@ -5,12 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from packstone.cli.output import plain_text, short_path
+from packstone.model.unit import How, Verify
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from packstone.model.outcome import UnitOutcome
+
 BAR_CELLS = 32
 _EIGHTHS = " ▏▎▍▌▋▊▉"
+_FINGERPRINT_DIGITS = 12  # enough to tell two apart by eye; all 32 are in the JSON and in the journal
 _GOOD_SCORE, _FAIR_SCORE = 75, 40
 
 
@@ -79,6 +83,16 @@ def score_colour(score: int) -> str:
     if score >= _GOOD_SCORE:
         return "green"
     return "yellow" if score >= _FAIR_SCORE else "red"
+
+
+def short_fingerprint(unit: UnitOutcome, verified: str) -> str:
+    """The beginning of a fingerprint, or why there is none."""
+    if unit.how == How.UPGRADE:
+        return "same file"
+    digits = unit.fingerprint.rpartition(" ")[2]
+    if not digits:  # a merge that was split over tasks has one for each part
+        return "counted" if verified == Verify.COUNT else "in parts"
+    return f"{digits[:_FINGERPRINT_DIGITS]}…"
 
 
 def _sentence(what: str, why: str) -> str:

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from packstone.cli.draw_parts import name_text, plain_table
+from packstone.cli.draw_parts import name_text, plain_table, short_fingerprint
 from packstone.cli.output import many, plain_text, short_path
 from packstone.model.moment import format_moment
-from packstone.model.sizes import format_bytes
+from packstone.model.outcome import Outcome, Status
+from packstone.model.sizes import format_bytes, format_duration
 from packstone.tables.segments.show import COLUMNS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from packstone.service.load_options import LoadReport
     from packstone.service.segment_reports import (
         DeleteReport,
         Description,
@@ -21,6 +23,15 @@ if TYPE_CHECKING:
         VersionSummary,
     )
 
+_WIDE = 96  # columns; below, what is the same for every segment is left out
+_ALWAYS_SAME = ("Partition", "File Format")
+_HEADS = {
+    "Load Time Taken": "Load Time\nTaken",
+    "Data Size": "Data\nSize",
+    "Index Size": "Index\nSize",
+    "File Format": "File\nFormat",
+}
+_NAMED_IDS = 6
 _RIGHT = ("Load Time Taken", "Data Size", "Index Size")
 _STATUS_STYLE = {"Success": "green", "Partial Success": "yellow", "Compacted": "dim", "Marked for Delete": "dim"}
 
@@ -56,15 +67,43 @@ def draw_segments(console: Any, shown: ShownSegments) -> None:  # noqa: ANN401 -
     if not shown.rows:
         console.print(f"{short_path(shown.table)} has no segments at version {shown.version}.", markup=False)
         return
+    shown_columns = [at for at, name in enumerate(COLUMNS) if name not in _ALWAYS_SAME or console.width >= _WIDE]
     table = plain_table(right=())
-    for name in COLUMNS:
-        table.add_column(name, justify="right" if name in _RIGHT else "left", no_wrap=True)
+    for at in shown_columns:
+        is_number = COLUMNS[at] in _RIGHT
+        table.add_column(
+            _HEADS.get(COLUMNS[at], COLUMNS[at]), justify="right" if is_number else "left", overflow="fold"
+        )
     for row in shown.rows:
         cells = [*row.to_texts()]
-        style = _STATUS_STYLE.get(cells[1], "cyan")
-        cells[1] = f"[{style}]{cells[1]}[/]"
+        into = f" → {row.merged_to_id}" if row.merged_to_id else ""
+        cells[1] = f"[{_STATUS_STYLE.get(cells[1], 'cyan')}]{cells[1]}{into}[/]"
+        table.add_row(*(cells[at] for at in shown_columns))
+    console.print(table)
+
+
+def draw_merges(console: Any, outcome: Outcome, *, most: int) -> None:  # noqa: ANN401 - a rich console
+    """Draw the merges of a plan or a run: which segments become which, why or with what proof."""
+    planned = outcome.status is Status.PLANNED
+    table = plain_table("segment", "merged from", right=("bytes",) if planned else ("bytes", "rows", "files"))
+    table.add_column("why" if planned else "fingerprint", no_wrap=not planned)
+    for unit in outcome.units[:most]:
+        size = format_bytes(unit.bytes_before)
+        cells = [unit.partition, _few(unit.inputs)]
+        if planned:
+            cells += [size, plain_text(unit.why)]
+        else:
+            cells += [f"{size} → {format_bytes(unit.bytes_after)}", f"{unit.rows:,}", f"{len(unit.outputs):,}"]
+            cells.append(short_fingerprint(unit, outcome.verified))
         table.add_row(*cells)
     console.print(table)
+    if len(outcome.units) > most:
+        console.print(f"… and {len(outcome.units) - most:,} more merges, see --format json", style="dim")
+
+
+def _few(ids: Sequence[str]) -> str:
+    """Name some segments, or the first and the last of many."""
+    return ", ".join(ids) if len(ids) <= _NAMED_IDS else f"{len(ids):,} segments, {ids[0]} to {ids[-1]}"
 
 
 def draw_versions(console: Any, versions: Sequence[VersionSummary]) -> None:  # noqa: ANN401 - a rich console
@@ -95,9 +134,22 @@ def draw_delete(console: Any, report: DeleteReport) -> None:  # noqa: ANN401 - a
         )
 
 
-def draw_load(console: Any, report: Any) -> None:  # noqa: ANN401 - a rich console
+def draw_load(console: Any, report: LoadReport) -> None:  # noqa: ANN401 - a rich console
     """Draw what a load did."""
-    console.print(many(report.rows, "row"))
+    if report.segment is None:
+        _head(console, "empty", "bold yellow", report.table)
+        console.print(plain_text(report.message), markup=False)
+        return
+    _head(console, "loaded", "bold green", report.table, f"segment {report.segment}, version {report.version}")
+    runs = f", {many(report.runs, 'sorted run')}" if report.runs else ""
+    size = f"{format_bytes(report.data_bytes)}, index {format_bytes(report.index_bytes)}"
+    console.print(f"rows   {report.rows:,} in {many(report.files, 'file')}{runs}; {size}")
+    if report.bad_rows:
+        where = f"; see {short_path(f'{report.table}/{report.bad_records}')}" if report.bad_records else ""
+        console.print(f"bad    {many(report.bad_rows, 'row')}{where}", style="yellow", markup=False, soft_wrap=True)
+    console.print(f"time   {format_duration(report.seconds)}")
+    for unit in report.merged.units if report.merged is not None else ():
+        console.print(f"merged {_few(unit.inputs)} → {unit.partition}")
 
 
 def _head(console: Any, word: str, style: str, table: str, more: str = "") -> None:  # noqa: ANN401 - a rich console

@@ -13,6 +13,7 @@ from packstone.model.sizes import format_bytes, parse_duration
 if TYPE_CHECKING:
     from packstone.service.maintenance import CleanReport
     from packstone.service.paimon_clean import ExpiryRequest, PaimonCleanReport
+    from packstone.service.segment_clean import SegmentCleanReport
 
 _EXPIRY = ("expire_snapshots", "retain_min", "retain_max", "older_than", "max_expired")
 _SHOWN_PATHS = 10
@@ -74,18 +75,39 @@ def clean_segments(path: str, typed: dict[str, Any]) -> int:
     table = SegmentTable(path)
     report = table.clean(dry_run=True)
     verb = "would remove"
-    if not typed["dry_run"]:
-        if report.files and not options.confirm(f"Remove {_many_files(report)}?", yes=typed["yes"]):
+    if not report.plan.is_empty and not typed["dry_run"]:
+        if not options.confirm(f"Remove {_retired(report)}?", yes=typed["yes"]):
             return 0
         report = table.clean()
         verb = "removed"
-    lines = [f"{verb} {_many_files(report)}"] if report.files else ["Nothing to clean."]
+    plan = report.plan
+    lines = ["Nothing to clean."] if plan.is_empty else [f"{verb} {_retired(report)}"]
+    if plan.trashed:
+        size = format_bytes(sum(file.size_bytes for file in plan.trashed))
+        lines.append(f"{many(len(plan.trashed), 'data file')} of dead attempts, {size}, to the trash first")
+    if plan.waiting_segments:
+        waiting = f"{many(plan.waiting_segments, 'compacted or deleted segment')}, {format_bytes(plan.waiting_bytes)}"
+        lines.append(f"{waiting}: still within the time to keep")
+    lines += [f"left alone: {why}" for why in plan.left_alone]
+    if plan.unknown.count:
+        size = format_bytes(plan.unknown.size_bytes)
+        lines.append(f"left alone: {many(plan.unknown.count, 'file')}, {size}, that no record names")
+        lines += [f"  {one}" for one in plan.unknown.paths[:_SHOWN_PATHS]]
     _show(report.to_json(), lines, typed)
     return 0
 
 
-def _many_files(report: Any) -> str:
-    return f"{many(report.files, 'file')}, {format_bytes(report.bytes)}"
+def _retired(report: SegmentCleanReport) -> str:
+    plan = report.plan
+    parts = (
+        (len(plan.segments), "retired segment"),
+        (len(plan.versions), "old version"),
+        (len(plan.attempts), "dead attempt"),
+        (len(plan.metadata), "unused list"),
+        (len(plan.trash), "trash folder"),
+    )
+    named = ", ".join(many(count, noun) for count, noun in parts if count)
+    return f"{named}: {many(report.files, 'file')}, {format_bytes(report.bytes)}"
 
 
 def _check_no_expiry(typed: dict[str, Any], path: str, what: str) -> None:

@@ -6,6 +6,7 @@ from typing import Any, TypeAlias
 
 from packstone.cli.draw import draw_health
 from packstone.cli.draw_paimon import draw_paimon_health
+from packstone.cli.draw_segment_health import draw_segment_health
 from packstone.cli.family import family_of
 from packstone.model.merge_options import MergeOptions
 from packstone.model.sizes import parse_bytes
@@ -13,10 +14,11 @@ from packstone.service.health import Health
 from packstone.service.hive_table import HiveTable
 from packstone.service.paimon_health import PaimonHealth
 from packstone.service.paimon_table import PaimonTable
+from packstone.service.segment_health import SegmentHealth
 from packstone.service.segment_table import SegmentTable
 from packstone.tables.probe import Family
 
-AnyHealth: TypeAlias = Any
+AnyHealth: TypeAlias = Health | PaimonHealth | SegmentHealth
 
 
 def observe_any(path: str, typed: dict[str, Any]) -> AnyHealth:
@@ -35,9 +37,7 @@ def draw_any_health(console: Any, health: AnyHealth) -> None:  # noqa: ANN401 - 
     """Draw it as its family is drawn."""
     if isinstance(health, PaimonHealth):
         draw_paimon_health(console, health)
-    elif isinstance(health, Health):
-        draw_health(console, health)
-    else:
-        from packstone.cli.draw_segment_health import draw_segment_health
-
+    elif isinstance(health, SegmentHealth):
         draw_segment_health(console, health)
+    else:
+        draw_health(console, health)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import click
+
 from packstone.cli import options
 from packstone.cli.arguments import read_engine, read_properties
 from packstone.cli.draw import draw_lines
@@ -19,8 +21,12 @@ from packstone.cli.output import short_path, show
 from packstone.cli.progress_bar import BarProgress
 from packstone.errors import InvalidInputError
 from packstone.model.segment_options import parse_segment_ids
+from packstone.rewrite.input_files import InputFormat, InputOptions
+from packstone.service.load_options import LoadOptions
+from packstone.service.segment_reports import FAMILY
 from packstone.service.segment_table import SegmentTable
 from packstone.storage.location import parse_location
+from packstone.tables.segments.load_tasks import LoadVerify
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -53,15 +59,24 @@ def run_alter(path: str, typed: dict[str, Any]) -> int:
 def run_load(path: str, inputs: tuple[str, ...], typed: dict[str, Any]) -> int:
     """Load files as one segment."""
     table = _open(path, engine=read_engine(typed), progress=BarProgress())
-    report = table.load(
-        tuple(parse_location(one).path for one in inputs),
+    load_options = LoadOptions(
         overwrite=typed["overwrite"],
         sort_scope=typed["sort_scope"],
         bad_records=typed["bad_records"],
-        input_format=typed["input_format"],
-        header=not typed["no_header"],
-        delimiter=typed["delimiter"],
+        zone=typed["timezone"],
+        verify=LoadVerify(typed["verify_mode"]),
+        inputs=InputOptions(
+            file_format=InputFormat(typed["input_format"]) if typed["input_format"] else None,
+            delimiter=_character(typed["delimiter"]),
+            quote=typed["quote"],
+            header=not typed["no_header"],
+            multiline=typed["multiline"],
+            null_text=typed["null_text"],
+        ),
     )
+    report = table.load(inputs, options=load_options)
+    for warning in report.warnings:
+        click.echo(f"packstone: {warning}", err=True)
     _show(report.to_json(), typed, lambda console: draw_load(console, report))
     return 0
 
@@ -77,7 +92,12 @@ def run_versions(path: str, typed: dict[str, Any]) -> int:
     """List versions."""
     table = _open(path)
     found = table.versions(limit=typed["limit"])
-    plain = {"format_version": 1, "table": table.path, "versions": [one.to_json() for one in found]}
+    plain = {
+        "format_version": 1,
+        "table": table.path,
+        "family": FAMILY,
+        "versions": [one.to_json() for one in found],
+    }
     _show(plain, typed, lambda console: draw_versions(console, found))
     return 0
 
@@ -124,6 +144,11 @@ def run_export(path: str, typed: dict[str, Any]) -> int:
     lines = [f"wrote {entries:,} entries of version {exported.version} to {short_path(str(target.absolute()))}"]
     _show({**plain, "file": str(target.absolute())}, typed, lambda console: draw_lines(console, lines))
     return 0
+
+
+def _character(text: str) -> str:
+    """Let a tab be written as it is in most languages."""
+    return "\t" if text in ("\\t", "tab") else text
 
 
 def _open(path: str, **how: Any) -> SegmentTable:  # noqa: ANN401 - passed on

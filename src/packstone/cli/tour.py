@@ -34,6 +34,11 @@ _PAUSE_SECONDS = 0.8  # on a terminal, before each step: time to read the last o
 _WIDTH = 100
 _QUICK_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"  # starts sooner; the lake is too small to miss the rest
 _EXIT_PARTIAL = 1
+_SEGMENTS = "sales"
+_SEGMENTS_SCHEMA = (
+    "order_id long, placed_at timestamp, country string, state string, amount decimal(10,2), items array<int>"
+)
+_SEGMENTS_DAYS = tuple(f"dt=2024-05-0{day}" for day in (2, 3, 4, 5))
 
 
 def run_tour(
@@ -72,7 +77,7 @@ class Tour:
         self._step = 0
 
     def walk(self, engine_factory: Callable[[], Engine]) -> None:
-        """Ill, planned, merged, proved, well, undone, remembered."""
+        """Ill, planned, merged, proved, well, undone, in segments, remembered."""
         self._welcome()
         before = self._see_it_ill()
         self._plan()
@@ -82,6 +87,7 @@ class Tour:
             second = self._merge_the_rest()
         self._see_it_well(before)
         self._undo(second)
+        self._try_segments()
         self._remember()
 
     def _welcome(self) -> None:
@@ -135,6 +141,18 @@ class Tour:
         self._head("Somebody complains: undo that run")
         self._type("restore", run, TABLE, "--yes")
         self._say("That one run only. The first one stays merged.")
+
+    def _try_segments(self) -> None:
+        self._head("Another kind of table: every load is a segment")
+        self._type("segments", "create", _SEGMENTS, "--schema", _SEGMENTS_SCHEMA, "--sort-by", "country")
+        for day in _SEGMENTS_DAYS:
+            self._type("segments", "load", _SEGMENTS, f"{TABLE}/{day}", "--engine", "inline")
+        self._type("compact", _SEGMENTS, "--engine", "inline")
+        self._type("segments", "show", _SEGMENTS)
+        self._say(
+            "Four loads were four segments; they are one now, sorted by country. Each version is a table of its own: "
+            "[bold]--version[/] and [bold]--as-of[/] read an earlier one."
+        )
 
     def _remember(self) -> None:
         self._head("What happened here?")

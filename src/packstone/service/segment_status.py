@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterable
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -17,6 +19,7 @@ from packstone.service.segment_reports import (
     VersionSummary,
 )
 from packstone.spark.segment_frames import is_spark_schema, schema_ddl
+from packstone.storage.location import parse_location
 from packstone.tables.probe import check_mergeable
 from packstone.tables.segments.column_types import Column, columns_from_arrow, parse_columns
 from packstone.tables.segments.commit import commit_delete, commit_edit, create_table
@@ -97,6 +100,16 @@ def read_moment(moment: Moment) -> int:
     if isinstance(moment, datetime):
         return moment_ms(moment)
     return parse_moment(moment) if isinstance(moment, str) else moment
+
+
+def read_paths(data: Any) -> tuple[str, ...]:  # noqa: ANN401 - whatever a caller gives
+    """Understand one path or several."""
+    given = [data] if isinstance(data, str | os.PathLike) else list(data) if isinstance(data, Iterable) else []
+    if not given or not all(isinstance(one, str | os.PathLike) for one in given):
+        raise InvalidInputError(
+            f"A {type(data).__name__} cannot be loaded; give a Spark DataFrame, an Arrow table or stream, or paths."
+        )
+    return tuple(parse_location(os.fspath(one)).path for one in given)
 
 
 def list_live_files(io: FileIO, table: str, status: TableStatus) -> LiveFiles:

@@ -11,9 +11,14 @@ from packstone.model.outcome import Cost, Outcome, Status
 from packstone.model.segment import SegmentId
 from packstone.model.segment_options import SegmentOptions, parse_segment_strategy
 from packstone.service.engine import Engine, InlineEngine, LazyEngine
+from packstone.service.load_options import LoadOptions, LoadReport
 from packstone.service.merge_run import now_utc
 from packstone.service.progress import NoProgress, Progress
 from packstone.service.record import Recorder
+from packstone.service.segment_clean import clean_segments
+from packstone.service.segment_compact import compact_segments, plan_segments
+from packstone.service.segment_health import observe_segments
+from packstone.service.segment_load import load_batches, load_files, load_frame
 from packstone.service.segment_reports import FAMILY, Description, ExportedStatus, LiveFiles, ShownSegments
 from packstone.service.segment_status import (
     Moment,
@@ -21,10 +26,11 @@ from packstone.service.segment_status import (
     create_segments,
     delete_from,
     list_live_files,
+    read_paths,
     read_status,
     summarise_versions,
 )
-from packstone.spark.segment_frames import make_frame, read_files
+from packstone.spark.segment_frames import is_spark_frame, make_frame, read_files
 from packstone.storage.local import LocalFileIO
 from packstone.storage.location import parse_location
 from packstone.tables.probe import Family, find_table
@@ -189,10 +195,39 @@ class SegmentTable:
         wanted = [one if isinstance(one, SegmentId) else SegmentId.parse(str(one)) for one in ids]
         return delete_from(self._io, self.path, ids=wanted, before=before, dry_run=dry_run)
 
+    def load(
+        self,
+        data: Any,  # noqa: ANN401 - a DataFrame of Spark, anything that speaks Arrow, a path or several
+        *,
+        overwrite: bool = False,
+        sort_scope: str | None = None,
+        bad_records: str | None = None,
+        options: LoadOptions | None = None,
+    ) -> LoadReport:
+        """Load rows as one new segment, visible whole or not at all.
+
+        ``data`` is a Spark DataFrame (its tasks write the files), anything with ``__arrow_c_stream__`` (PyArrow,
+        Polars, DuckDB, pandas; this process writes), or paths of files and folders. What is given by name goes over
+        ``options``.
+        """
+        given: dict[str, Any] = {"overwrite": overwrite or None, "sort_scope": sort_scope, "bad_records": bad_records}
+        chosen = replace(
+            options or LoadOptions(), **{name: value for name, value in given.items() if value is not None}
+        )
+        engine = LazyEngine(self._engine)
+        try:
+            if is_spark_frame(data):
+                return load_frame(self._io, self.path, data, options=chosen)
+            if hasattr(data, "__arrow_c_stream__"):
+                return load_batches(self._io, self.path, data, options=chosen, engine=engine)
+            paths = read_paths(data)
+            return load_files(self._io, self.path, paths, options=chosen, engine=engine, progress=self._progress)
+        finally:
+            engine.close()
+            self._progress.close()
+
     def health(self) -> SegmentHealth:
         """Describe the table: segments, files, rows, what compaction would gain, what stands in its way."""
-        from packstone.service.segment_health import observe_segments  # noqa: PLC0415 - TEMPORARY until D's module lands
-
         return observe_segments(self._io, self.path)
 
     def plan(
@@ -203,8 +238,6 @@ class SegmentTable:
         strategy: str | None = None,
     ) -> SegmentPlan:
         """Say what ``compact`` would do and why; writes nothing. ``strategy`` goes over that of the options."""
-        from packstone.service.segment_compact import plan_segments  # noqa: PLC0415 - TEMPORARY until D's module lands
-
         options, filters = options or SegmentOptions(), filters or Filters()
         if strategy is not None:
             options = replace(options, strategy=parse_segment_strategy(strategy))
@@ -220,8 +253,6 @@ class SegmentTable:
         command: str = "compact",
     ) -> Outcome:
         """Merge segments, verify, publish, record; a plan is made anew from its options."""
-        from packstone.service.segment_compact import compact_segments  # noqa: PLC0415 - TEMPORARY until D's module lands
-
         options = plan.options if isinstance(plan, SegmentPlan) else plan or SegmentOptions()
         filters = filters or (plan.filters if isinstance(plan, SegmentPlan) else Filters())
         began = now_utc()
@@ -248,8 +279,6 @@ class SegmentTable:
 
     def clean(self, *, dry_run: bool = False) -> SegmentCleanReport:
         """Remove what dead loads and compactions left, and segments and versions whose retention is over."""
-        from packstone.service.segment_clean import clean_segments  # noqa: PLC0415 - TEMPORARY until D's module lands
-
         return clean_segments(self._io, self.path, dry_run=dry_run)
 
     def _status(self, version: int | None, as_of: Moment | None) -> TableStatus:

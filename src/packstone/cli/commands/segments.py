@@ -88,7 +88,19 @@ def alter(path: str, **typed: Any) -> int:  # noqa: ANN401 - click's parameters 
     help="Rows that do not fit: stop, take the field as null, keep them apart, or leave them out.",
 )
 @click.option("--no-header", is_flag=True, help="CSV: the first line is data; columns come in the table's order.")
-@click.option("--delimiter", default=",", show_default=True, help="CSV: what stands between the fields.")
+@click.option("--delimiter", default=",", show_default=True, help="CSV: what stands between the fields; tab for a tab.")
+@click.option("--quote", default='"', show_default=True, help="CSV: what stands around a field; empty: nothing.")
+@click.option("--null", "null_text", default="", metavar="TEXT", help="CSV: what stands for null; default: nothing.")
+@click.option("--multiline", is_flag=True, help="CSV: quoted fields may hold line breaks; a file is then one task.")
+@click.option("--timezone", default="UTC", show_default=True, help="The zone of times in text that name none.")
+@click.option(
+    "--verify",
+    "verify_mode",
+    type=click.Choice(["content", "count", "none"]),
+    default="count",
+    show_default=True,
+    help="Read the new files again: every row, their number, or not.",
+)
 @options.engine_options
 @options.output_options
 def load(path: str, inputs: tuple[str, ...], **typed: Any) -> int:  # noqa: ANN401 - click's parameters by name

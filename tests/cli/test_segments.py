@@ -1,0 +1,321 @@
+"""Segment tables on the command line: what is drawn, what is written as JSON, what one is told after a slip."""
+
+import json
+import re
+from pathlib import Path
+
+import duckdb
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import packstone as library
+from packstone.errors import InvalidInputError
+
+JSON_PAGE = Path(__file__).resolve().parents[2] / "docs" / "json.md"
+SCHEMA = "id long not null, name string, price decimal(8,2)"
+
+
+def rows(first: int, count: int = 10) -> pa.Table:
+    """Rows with numbers that nobody else has, not in order."""
+    ids = [first + (at * 7) % count for at in range(count)]
+    prices = pa.array([f"{at}.25" for at in ids]).cast(pa.decimal128(8, 2))
+    return pa.table({"id": ids, "name": [f"n{at}" for at in ids], "price": prices})
+
+
+def write(path: Path, first: int, count: int = 10) -> Path:
+    """A Parquet file of such rows."""
+    pq.write_table(rows(first, count), path)
+    return path
+
+
+@pytest.fixture
+def table(packstone, tmp_path) -> Path:
+    """A sorted table of four loads."""
+    path = tmp_path / "sales"
+    assert packstone("segments", "create", path, "--schema", SCHEMA, "--sort-by", "id").code == 0
+    for load in range(4):
+        done = packstone("segments", "load", path, write(tmp_path / f"in-{load}.parquet", 10 * load))
+        assert done.code == 0, done.err
+    return path
+
+
+def ids_of(packstone, table: Path, *when: object) -> list[int]:
+    """The ids that DuckDB finds in the live files."""
+    files = packstone("segments", "files", table, *when).out.splitlines()
+    return sorted(found for (found,) in duckdb.read_parquet(files).select("id").fetchall()) if files else []
+
+
+SLIPS = [
+    (("segments", "create", "{new}", "--schema", "id lnog"), "Column 'id' has the type 'lnog'"),
+    (("segments", "create", "{table}", "--schema", "id long"), "{table} is a table already"),
+    (("segments", "create", "{table}/Fact/x", "--schema", "id long"), "lies inside the table {table}"),
+    (("segments", "create", "{new}", "--schema", "id long", "--sort-by", "x"), "SORT_COLUMNS names 'x'"),
+    (("segments", "create", "{new}", "--schema", "id long", "--property", "a=1"), "'A' is no table property"),
+    (("segments", "create", "{new}", "--schema", "id long", "--property", "a"), "--property a is no NAME=VALUE."),
+    (("segments", "create", "{new}", "--schema", "id long", "--sort-scope", "local"), "no SORT_COLUMNS are given"),
+    (("segments", "alter", "{table}"), "Nothing to change; give --property NAME=VALUE or --unset NAME."),
+    (("segments", "alter", "{table}", "--property", "SORT_SCOPE=up"), "SORT_SCOPE is 'up'; it must be one of"),
+    (("segments", "show", "{new}"), "{new} does not exist; make it with `packstone segments create`."),
+    (("segments", "show", "{folder}"), "{folder} is no segment table; make one with `packstone segments create`."),
+    (("segments", "show", "{table}/Fact"), "lies inside the segment table {table}; give the table."),
+    (("segments", "show", "{table}", "--version", "99"), "has no version 99; it keeps 1 to 9."),
+    (("segments", "show", "{table}", "--as-of", "2020-01-01"), "has no version of 2020-01-01 00:00:00.000"),
+    (("segments", "show", "{table}", "--as-of", "soon"), "'soon' is no moment; write for example"),
+    (("segments", "show", "{table}", "--version", "2", "--as-of", "2020-01-01"), "Give either --version or --as-of."),
+    (("segments", "delete", "{table}"), "Give either --ids or --before."),
+    (("segments", "delete", "{table}", "--ids", "x", "--yes"), "'x' is no segment id"),
+    (("segments", "delete", "{table}", "--ids", "1,9", "--yes"), "Segment 9 does not exist; nothing was deleted."),
+    (("segments", "delete", "{table}", "--ids", "1"), "There is no terminal to ask on; give --yes."),
+    (("segments", "delete", "{table}", "--before", "2020-01-01", "--yes"), "No segment was loaded before that time"),
+    (("segments", "load", "{table}", "{new}"), "{new}"),
+    (("compact", "{table}", "--strategy", "custom"), "needs the ids of its segments, for example --ids 1,2."),
+    (("compact", "{table}", "--ids", "1,2"), "--ids goes with --strategy custom"),
+    (("compact", "{table}", "--strategy", "full"), "use one of minor, major, custom."),
+    (("compact", "{table}", "--codec", "zstd"), "--codec is for Hive directories, and {table} is a segment table."),
+    (("compact", "{table}", "--buckets", "1"), "--buckets is for Paimon tables, and {table} is a segment table."),
+    (("plan", "{table}", "--where", "id = 1"), "--where is for Hive directories and Paimon tables, and {table} is a"),
+    (
+        (
+            "plan",
+            "{table}/Fact/Segment_0",
+        ),
+        "lies inside the segment table {table}; give the table.",
+    ),
+    (
+        ("clean", "{table}", "--expire-snapshots"),
+        "--expire-snapshots is for Paimon tables; {table} is a segment table.",
+    ),
+    (("merge", "file:///", "{table}", "120M"), "{table} is a segment table; use `packstone compact {table}`."),
+    (("merge", "file:///", "{table}/Fact/Segment_0", "1M"), "{table} is a segment table; use `packstone compact"),
+]
+
+
+@pytest.mark.parametrize(("words", "told"), SLIPS, ids=[" ".join(words) for words, _ in SLIPS])
+def test_a_slip_is_answered_in_one_sentence(words, told, table, tmp_path, tree, packstone):
+    """A wrong call ends with exit code 2 and one sentence that says what to do, and changes nothing."""
+    names = {"table": table, "new": tmp_path / "new", "folder": tmp_path / "folder"}
+    names["folder"].mkdir()
+    before = tree(tmp_path)
+    done = packstone(*(word.format(**names) for word in words))
+    assert (done.code, done.out) == (2, "")
+    assert told.format(**names) in done.sentence
+    assert tree(tmp_path) == before
+
+
+@pytest.mark.parametrize("command", ["restore", "verify"])
+def test_commands_about_backups_say_what_a_segment_table_has_instead(command, table, packstone):
+    """`restore` and `verify` refuse with the reason; the run may be told by the history alone."""
+    run = packstone("compact", table, "--format", "json").json["run"]
+    for words in ((run, table), (run,)):
+        done = packstone(command, *words, *(("--yes",) if command == "restore" else ()))
+        assert done.code == 3
+        assert f"{table} is a segment table" in done.sentence
+        assert "version" in done.sentence
+
+
+def test_recover_has_nothing_to_do(table, tree, packstone):
+    """`recover` answers 0 on a segment table, names `clean`, and changes nothing."""
+    before = tree(table)
+    done = packstone("recover", table)
+    assert done.code == 0
+    assert "nothing to recover" in done.out
+    assert "packstone clean" in done.out
+    assert tree(table) == before
+
+
+def test_the_files_of_a_segment_table_are_never_merged_raw(table, tree, packstone):
+    """A folder of many tables leaves the segment table in it alone and says why."""
+    before = tree(table)
+    done = packstone("compact", table.parent, "--format", "json")
+    assert "a segment table, whose files are named in its status" in done.skipped("sales")
+    assert tree(table) == before
+
+
+def test_loads_compaction_and_time_travel(table, packstone):
+    """Four loads become one segment; every version reads as it was; DuckDB finds the same rows."""
+    assert ids_of(packstone, table) == list(range(40))
+    planned = packstone("plan", table, "--format", "json").json
+    assert [(unit["inputs"], unit["partition"]) for unit in planned["units"]] == [(["0", "1", "2", "3"], "0.1")]
+    done = packstone("compact", table, "--format", "json")
+    assert (done.code, done.json["status"], done.json["rows"]) == (0, "committed", 40)
+    assert ids_of(packstone, table) == list(range(40))
+    assert ids_of(packstone, table, "--version", 5) == list(range(20))
+    shown = packstone("segments", "show", table, "--format", "json").json["segments"]
+    assert [(row["id"], row["status"], row["mergedToId"]) for row in shown] == [
+        ("3", "Compacted", "0.1"),
+        ("2", "Compacted", "0.1"),
+        ("1", "Compacted", "0.1"),
+        ("0.1", "Success", "NA"),
+        ("0", "Compacted", "0.1"),
+    ]
+    (merged,) = packstone("segments", "files", table).out.splitlines()
+    assert pq.read_table(merged)["id"].to_pylist() == list(range(40))
+    assert packstone("compact", table).out.splitlines()[0].startswith("nothing-to-do")
+
+
+def test_strategies_by_name(table, packstone):
+    """Custom merges what it is told, major what fits a size."""
+    custom = packstone("compact", table, "--strategy", "custom", "--ids", "2,1", "--format", "json").json
+    assert [(unit["inputs"], unit["partition"]) for unit in custom["units"]] == [(["1", "2"], "1.1")]
+    nothing = packstone("compact", table, "--strategy", "major", "--major-size-mb", "0", "--format", "json").json
+    assert nothing["status"] == "nothing-to-do"
+    major = packstone("compact", table, "--strategy", "major", "--format", "json").json
+    assert [unit["partition"] for unit in major["units"]] == ["0.1"]
+    assert ids_of(packstone, table) == list(range(40))
+
+
+def test_delete_by_id_and_by_date(table, packstone):
+    """A dry run changes nothing; ids go all or none; a date takes what was loaded before."""
+    dry = packstone("segments", "delete", table, "--ids", "1,2", "--dry-run", "--format", "json").json
+    assert (dry["status"], dry["segments"], dry["rows"]) == ("planned", ["1", "2"], 20)
+    assert ids_of(packstone, table) == list(range(40))
+    done = packstone("segments", "delete", table, "--ids", "1,2", "--yes")
+    assert "deleted segments 1, 2 (20 rows)" in done.out
+    assert ids_of(packstone, table) == [*range(10), *range(30, 40)]
+    again = packstone("segments", "delete", table, "--ids", "1", "--yes")
+    assert (again.code, "marked for delete" in again.sentence) == (2, True)
+    assert packstone("segments", "delete", table, "--before", "2100-01-01", "--yes").code == 0
+    assert ids_of(packstone, table) == []
+    assert ids_of(packstone, table, "--version", 9) == list(range(40))
+
+
+def test_alter_shows_before_and_after(table, packstone):
+    """Only what really changes is listed; unset goes back to the default."""
+    done = packstone("segments", "alter", table, "--property", "major_compaction_size=512MB", "--format", "json").json
+    assert done["changed"] == [{"property": "MAJOR_COMPACTION_SIZE", "before": "1024", "after": "512"}]
+    version = done["version"]
+    same = packstone("segments", "alter", table, "--property", "MAJOR_COMPACTION_SIZE=512", "--format", "json").json
+    assert (same["status"], same["changed"]) == ("nothing-to-do", [])
+    back = packstone("segments", "alter", table, "--unset", "MAJOR_COMPACTION_SIZE", "--format", "json").json
+    assert back["changed"] == [{"property": "MAJOR_COMPACTION_SIZE", "before": "512", "after": "1024"}]
+    assert back["version"] > version
+
+
+def test_export_is_carbondata_s_tablestatus(table, tmp_path, packstone):
+    """One line on stdout or in a new file; an existing file is left alone."""
+    (line,) = packstone("segments", "export", table).out.splitlines()
+    entries = json.loads(line)
+    assert [entry["loadName"] for entry in entries] == ["0", "1", "2", "3"]
+    assert {type(value) for entry in entries for value in entry.values()} == {str}
+    target = tmp_path / "tablestatus"
+    assert packstone("segments", "export", table, "--to", target).code == 0
+    assert target.read_text() == line
+    assert packstone("segments", "export", table, "--to", target).code == 2
+
+
+def test_bad_records_on_the_command_line(table, tmp_path, packstone):
+    """Fail stops with file, row, column and value; redirect loads the rest and says how many were bad."""
+    text = tmp_path / "in.csv"
+    text.write_text("id;name;price\n100;a;1.00\nx;b;2.00\n102;c;3.00\n")
+    done = packstone("segments", "load", table, text, "--delimiter", ";")
+    assert (done.code, done.out) == (2, "")
+    assert all(word in done.sentence for word in ("in.csv", "id", "x"))
+    assert len(ids_of(packstone, table)) == 40
+    done = packstone(
+        "segments", "load", table, text, "--delimiter", ";", "--bad-records", "redirect", "--format", "json"
+    )
+    assert (done.code, done.json["rows"], done.json["bad_rows"]) == (0, 2, 1)
+    assert ids_of(packstone, table)[-2:] == [100, 102]
+
+
+def test_overwrite(table, tmp_path, packstone):
+    """All rows are replaced; those of before can still be read."""
+    assert packstone("segments", "load", table, write(tmp_path / "new.parquet", 500), "--overwrite").code == 0
+    assert ids_of(packstone, table) == list(range(500, 510))
+    assert ids_of(packstone, table, "--version", 9) == list(range(40))
+
+
+@pytest.mark.parametrize("width", [80, 100])
+@pytest.mark.parametrize(
+    "words",
+    [("health", "sales"), ("plan", "sales"), ("compact", "sales"), ("segments", "show", "sales"), ("clean", "sales")],
+    ids=" ".join,
+)
+def test_nothing_is_cut_or_runs_over(words, width, table, packstone, monkeypatch):
+    """On terminals of 80 and 100 columns nothing is cut off."""
+    from rich.console import Console
+
+    from packstone.cli import output
+
+    monkeypatch.setattr(
+        output, "make_console", lambda **_: Console(width=width, highlight=False, soft_wrap=False, emoji=False)
+    )
+    monkeypatch.chdir(table.parent)
+    done = packstone(*words)
+    assert done.code == 0, done.err
+    lines = done.out.splitlines()
+    assert max(map(len, lines)) <= width
+    assert "…" not in re.sub(r"[0-9a-f]{12}…", "", done.out)
+
+
+def documented(title: str) -> list[str]:
+    """The keys that the section on segment tables lists for a command, in their order."""
+    section = JSON_PAGE.read_text().split("\n## Segment tables\n")[1].split(f"\n### `{title}`\n")[1]
+    return re.findall(r"^\| `(\w+)` \|", re.split(r"\n##+ ", section)[0], re.MULTILINE)
+
+
+def test_json_has_the_documented_keys(table, tmp_path, packstone):
+    """Every command of segment tables writes exactly what docs/json.md lists."""
+    fresh = tmp_path / "fresh"
+    calls = {
+        "segments create": ("segments", "create", fresh, "--schema", SCHEMA),
+        "segments alter": ("segments", "alter", fresh, "--property", "AUTO_LOAD_MERGE=false"),
+        "segments load": ("segments", "load", fresh, write(tmp_path / "more.parquet", 0)),
+        "segments show": ("segments", "show", table),
+        "segments versions": ("segments", "versions", table),
+        "segments files": ("segments", "files", table),
+        "segments delete": ("segments", "delete", table, "--ids", "0", "--dry-run"),
+        "segments export": ("segments", "export", table),
+        "health": ("health", table),
+        "clean": ("clean", table, "--dry-run"),
+    }
+    for title, words in calls.items():
+        done = packstone(*words, "--format", "json")
+        assert done.code == 0, done.err
+        assert list(done.json) == documented(title), title
+
+
+class TestPython:
+    """The façade that `packstone.open` returns."""
+
+    def test_open_finds_it(self, table):
+        """A path becomes a SegmentTable; a folder inside it does not."""
+        assert isinstance(library.open(str(table)), library.SegmentTable)
+        with pytest.raises(InvalidInputError, match="lies inside"):
+            library.open(str(table / "Fact"))
+
+    def test_the_whole_round_without_spark(self, tmp_path):
+        """Create, load Arrow, plan, compact, show, travel, delete, alter, clean."""
+        schema = pa.schema([pa.field("id", pa.int64(), nullable=False), pa.field("name", pa.string())])
+        table = library.SegmentTable.create(
+            str(tmp_path / "t"), schema, sort_by=["id"], properties={"compression": "lz4"}
+        )
+        for load in range(4):
+            table.load(rows(10 * load).drop_columns(["price"]))
+        assert [entry.operation for entry in table.versions()].count("create") == 1
+        before = table.versions()[0].version
+        outcome = table.compact(table.plan(strategy="minor"))
+        assert (outcome.status, outcome.rows) == ("committed", 40)
+        assert [row.id for row in table.show().rows if row.status == "Success"] == ["0.1"]
+        assert len(table.files().paths) == 1
+        assert len(table.files(version=before).paths) == 4
+        assert table.alter({"AUTO_LOAD_MERGE": "true"}, unset=["COMPRESSION"]).changes[0].name == "AUTO_LOAD_MERGE"
+        assert table.health().score == 100
+        assert table.delete(ids=["0.1"], dry_run=True).rows == 40
+        table.delete(before="2100-01-01")
+        assert table.files().paths == []
+        assert table.clean(dry_run=True).files >= 0
+
+    @pytest.mark.parametrize("when", [{"version": 1, "as_of": 1}, {"version": 77}, {"as_of": "2000-01-01"}])
+    def test_a_wrong_moment(self, table, when):
+        """Versions that are not kept are named."""
+        with pytest.raises(InvalidInputError):
+            library.open(str(table)).files(**when)
+
+    @pytest.mark.parametrize("schema", [7, pa.schema([("a", pa.duration("s"))]), "", "a int, A int"])
+    def test_a_wrong_schema(self, tmp_path, schema):
+        """What is no schema, or none that fits, is refused before anything is made."""
+        with pytest.raises(InvalidInputError):
+            library.SegmentTable.create(str(tmp_path / "t"), schema)
+        assert not (tmp_path / "t").exists()
