@@ -59,13 +59,14 @@ class Converter:
 
     def convert(self, rows: InputBatch) -> ConvertedRows:
         """Convert one batch; InvalidInputError if its columns are wrong, or for the first bad row with FAIL."""
-        if rows.unreadable and self._action is BadRecords.FAIL:
-            raise bad_record_error(rows.unreadable[0])
         batch = rows.batch
         columns = [self._column(batch, field, at) for field, at in zip(self._schema, self._bind(rows), strict=True)]
         failures = list(self._failures(columns))
         values = [column.values for column in columns]
         whole = pa.RecordBatch.from_arrays(values, schema=self._schema)
+        if self._action is BadRecords.FAIL and (failures or rows.unreadable):
+            first = min((*rows.unreadable, *self._describe(rows, failures)), key=lambda field: field.row)
+            raise bad_record_error(first)
         if not failures:
             return ConvertedRows(batch=whole, bad=rows.unreadable, bad_rows=len(rows.unreadable))
         return self._without_bad(rows, whole, failures)
@@ -97,8 +98,6 @@ class Converter:
         self, rows: InputBatch, whole: pa.RecordBatch, failures: list[tuple[int, Mask, str]]
     ) -> ConvertedRows:
         bad = tuple(self._describe(rows, failures))
-        if self._action is BadRecords.FAIL:
-            raise bad_record_error(min(bad, key=lambda field: field.row))
         any_bad = np.logical_or.reduce([mask for _, mask, _ in failures])
         left_out = any_bad
         if self._action is BadRecords.FORCE:
