@@ -22,6 +22,10 @@ RUN_ID = re.compile(r"\b\d{8}T\d{6}-[0-9a-f]{6}\b")
 VOLATILE = (
     (RUN_ID, "RUN"),
     (re.compile(r"\b\d{4}-\d\d-\d\dT[\d:.]+\+00:00"), "MOMENT"),
+    (re.compile(r"\b\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3}\b"), "MOMENT"),
+    (re.compile(r"(?<![\w.])(\d+H)?(\d+M)?\d+(\.\d+)?S\b"), "TAKEN"),
+    (re.compile(r"(?<![.\w])[0-9a-f]{16}(-\d+)?\b|(?<=_)[0-9a-f]{16}\b"), "ATTEMPT"),
+    (re.compile(r'("(timeTakenMs|dataSize|indexSize)": )\d+'), r"\1NUMBER"),
     (re.compile(r'("(host|user)": )"[^"]*"'), r"\1SOMEBODY"),
     (re.compile(r"\b\d+(\.\d+)? (B|KB|MB|GB)\b"), "SIZE"),
     (re.compile(r"\b\d+(\.\d+)? (ms|s|min)\b"), "TIME"),
