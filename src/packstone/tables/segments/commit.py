@@ -38,8 +38,8 @@ from packstone.tables.segments.layout import (
 from packstone.tables.segments.status import StatusEntry, TableStatus, dump_entries
 from packstone.tables.segments.status_files import (
     Publish,
-    list_versions,
     publish,
+    read_floor,
     read_history,
     read_latest,
     read_retired,
@@ -55,6 +55,7 @@ _MOST_TRIES: Final = 500  # against 20 busy rivals the chance to lose them all i
 _UNKNOWN_TRIES: Final = 5
 _FIRST_WAIT_SECONDS: Final = 0.004  # about what a commit takes on a local disk
 _LONGEST_WAIT_SECONDS: Final = 0.1
+_MOST_ANCESTORS: Final = 64  # so far back it can be told whether a commit is part of the table; 2 KB
 _MOST_HISTORY_FILES: Final = 16  # beyond, they are joined into one: the status names them all
 
 
@@ -149,6 +150,9 @@ class _Commit:
     def _try(self, base: TableStatus, change: Change, *, number: int) -> TableStatus | None:
         try:
             status = self._draft(base, change, name=f"{self._id}-{number}.json")
+            if base.version < read_floor(self._io, self._table):  # we slept; publishing would only be taken back
+                self._drop_lists()
+                return None
             outcome = _publish_surely(self._io, self._table, status, tools=self._tools)
         except CommitUnknownError:
             raise
@@ -168,7 +172,7 @@ class _Commit:
             change.status,
             version=base.version + 1,
             commit=self._id,
-            parent=base.commit,
+            ancestors=(*base.ancestors, base.commit)[-_MOST_ANCESTORS:],
             written_ms=max(self._tools.now_ms(), base.written_ms),
             operation=self._operation,
         )
@@ -212,13 +216,13 @@ class _Commit:
     def _is_built_on(self, status: TableStatus) -> bool:
         """Whether our number was really free, and not taken and cleaned away while we slept (see status_files.py)."""
         try:
-            if self._io.stat(status_path(self._table, status.version - 1)) is not None:
-                return True  # removal goes upwards: what is above it was never removed
-            versions = list_versions(self._io, self._table)
-            if status.version in versions:
+            if status.version >= read_floor(self._io, self._table):
                 return True
-            if self._io.stat(status_path(self._table, status.version)) is None:
-                raise not_known(self._table, status)  # it was published, and is old enough already to be cleaned
+            latest = read_latest(self._io, self._table)
+            if status.commit in (latest.commit, *latest.ancestors):
+                return True  # it was, and has been cleaned since
+            if latest.version - status.version > len(latest.ancestors):
+                raise not_known(self._table, status)  # too long ago to be told
             self._io.remove(status_path(self._table, status.version))
         except OSError as error:
             raise not_known(self._table, status) from error

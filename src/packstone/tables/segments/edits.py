@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Final, TypeAlias
+from typing import TypeAlias
 
 from packstone.errors import ConflictError, InvalidInputError
 from packstone.model.segment import SegmentId, SegmentStatus
@@ -26,8 +26,6 @@ from packstone.tables.segments.column_types import Column
 from packstone.tables.segments.properties import alter, normalise, parse_properties
 from packstone.tables.segments.status import RunningCompaction, StatusEntry, TableStatus
 from packstone.tables.segments.transitions import DELETABLE, MERGEABLE, VISIBLE, check_transition, retire
-
-FIRST_VERSION: Final = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,9 +58,9 @@ def new_table(
     """Version 1, without segments; InvalidInputError if a property is wrong."""
     parse_properties(properties, columns)
     return TableStatus(
-        version=FIRST_VERSION,
+        version=1,
         commit=commit,
-        parent="",
+        ancestors=(),
         written_ms=now_ms,
         operation="create",
         table_id=table_id,

@@ -4,6 +4,7 @@
 
     <table>/Metadata/status/00000000000000000007.json    version 7: the commit point
     <table>/Metadata/latest                              a hint of the newest version, never trusted
+    <table>/Metadata/floor/00000000000000000003          versions below 3 are removed, or about to be
     <table>/Metadata/retired/<name>.json                 compacted and deleted segments that are not yet cleaned
     <table>/Metadata/history/<name>.json                 segments that clean has removed
     <table>/Metadata/segments/0.1_<attempt>.json         the files of one segment
@@ -24,6 +25,7 @@ from packstone.model.segment import SegmentId
 DATA_FOLDER: Final = "Fact"
 METADATA_FOLDER: Final = "Metadata"
 _STATUS: Final = re.compile(r"(\d{20})\.json")
+_FLOOR: Final = re.compile(r"\d{20}")
 
 
 def status_folder(table: str) -> str:
@@ -45,6 +47,21 @@ def parse_status_name(name: str) -> int | None:
 def hint_path(table: str) -> str:
     """The hint of the newest version: beside the versions, so that listing them finds nothing else."""
     return f"{table}/{METADATA_FOLDER}/latest"
+
+
+def floor_folder(table: str) -> str:
+    """Where it stands which versions are no longer any."""
+    return f"{table}/{METADATA_FOLDER}/floor"
+
+
+def floor_path(table: str, version: int) -> str:
+    """The empty file that says that all versions below are gone."""
+    return f"{floor_folder(table)}/{version:020d}"
+
+
+def parse_floor_name(name: str) -> int | None:
+    """The version that such a file's name tells, or None if it is none of ours."""
+    return int(name) if _FLOOR.fullmatch(name) else None
 
 
 def retired_folder(table: str) -> str:

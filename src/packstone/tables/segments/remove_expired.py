@@ -9,7 +9,7 @@ from packstone.tables.segments.attempts import close_attempt
 from packstone.tables.segments.commit import commit_edit
 from packstone.tables.segments.edits import Change, abandon_attempt, cleaned
 from packstone.tables.segments.layout import segment_folder, status_path, trash_folder
-from packstone.tables.segments.status_files import read_latest, read_retired
+from packstone.tables.segments.status_files import raise_floor, read_latest, read_retired
 
 if TYPE_CHECKING:
     from packstone.storage.fileio import FileIO
@@ -30,6 +30,8 @@ def remove_expired(io: FileIO, plan: CleanPlan, *, tools: CommitTools) -> None:
     for attempt in plan.attempts:
         if attempt.attempt not in awake:
             _remove_attempt(io, plan, attempt, trash=trash)
+    if plan.versions:
+        raise_floor(io, plan.table, plan.versions.stop)
     for version in plan.versions:
         io.remove(status_path(plan.table, version))
     for segment in plan.segments:

@@ -110,7 +110,11 @@ def status_words(status: SegmentStatus, *, shown: bool = True) -> str:
 
 def format_ms(moment_ms: int) -> str:
     """A moment in UTC: ``2026-01-31 23:59:59.123``."""
-    return (_EPOCH + timedelta(milliseconds=moment_ms)).strftime("%Y-%m-%d %H:%M:%S.") + f"{moment_ms % 1000:03d}"
+    try:
+        seconds = _EPOCH + timedelta(seconds=moment_ms // 1000)
+    except OverflowError:
+        return f"{moment_ms} ms"  # beyond any calendar; a slip of somebody's
+    return f"{seconds:%Y-%m-%d %H:%M:%S}.{moment_ms % 1000:03d}"
 
 
 def iso_duration(milliseconds: int) -> str:

@@ -111,7 +111,7 @@ class TableStatus:
 
     version: int
     commit: str  # the id of the commit that published this version
-    parent: str  # the commit of the version before; empty in version 1
+    ancestors: tuple[str, ...]  # the commits of the versions before, the last one last, at most so many
     written_ms: int  # never less than the version before, whatever the clocks of writers say
     operation: str
     table_id: str
@@ -155,7 +155,7 @@ class StatusHeader:
 
     version: int
     commit: str
-    parent: str
+    ancestors: tuple[str, ...]
     written_ms: int
     operation: str
 
@@ -174,8 +174,8 @@ def dump_status(status: TableStatus) -> bytes:
 def parse_status(data: bytes, *, path: str) -> TableStatus:
     """Read a status; CorruptionError if it is damaged, RefusedError if it is from a newer packstone."""
     plain, entries = _parse_lines(data, path=path)
-    plain["properties"] = list(plain.get("properties", {}).items())
     try:
+        plain["properties"] = list(plain["properties"].items())
         status: TableStatus = from_plain(_Plain, plain)._as_status(entries)  # noqa: SLF001 - its own helper
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise damaged(path, error) from error
@@ -224,7 +224,7 @@ class _Plain:
 
     version: int
     commit: str
-    parent: str
+    ancestors: tuple[str, ...]
     written_ms: int
     operation: str
     table_id: str

@@ -1,13 +1,15 @@
-"""The files of folder ``Metadata/status``: found, read, published.
+"""The files of folder ``Metadata/status``: found, read, published, removed.
 
-Versions are numbered without gaps, created exclusively, and removed from the oldest upwards only. So:
+Versions are numbered without gaps and created exclusively. Before clean removes any, it raises the *floor*: a file in
+``Metadata/floor`` whose name says below which number nothing counts any more. The highest floor holds, so a clean that
+comes late cannot lower it. From this follows all else:
 
-- the newest is the highest number. A hint saves the listing: it tells a version *and its commit*, and counts only if
-  that version still has that commit; then the newest is found by asking for the next numbers.
-- a writer that slept so long that the number it was about to take was taken, and cleaned away, creates a file that
-  nobody builds on. It finds out because the version that it built on is gone too (removal goes upwards), and takes its
-  file back (`commit.py`). If it dies before that, its file stands below a gap, or its successor names another parent:
-  `list_versions` leaves it out.
+- A number that is not below the floor was never removed, so it was created once: who has it is *the* version of that
+  number. Whoever reads a version or publishes one looks at the floor afterwards, and only then believes it.
+- Without that, a writer that slept while its number was taken and cleaned away (a suspended machine is enough) would
+  create it a second time, others could build on it, and commits that were reported as done would be lost.
+- The newest version is the highest number. The hint says where to begin to look, and no more: upwards from it or from
+  the floor, whichever is higher, there are no gaps. If it leads nowhere, the folder is listed.
 """
 
 from __future__ import annotations
@@ -20,13 +22,17 @@ from typing import TYPE_CHECKING, Final
 
 from packstone.errors import CorruptionError, InvalidInputError, UnavailableError, storage_sentence
 from packstone.tables.segments.layout import (
+    floor_folder,
+    floor_path,
     hint_path,
     history_path,
+    parse_floor_name,
     parse_status_name,
     retired_path,
     status_folder,
     status_path,
 )
+from packstone.tables.segments.show import format_ms
 from packstone.tables.segments.status import (
     StatusEntry,
     StatusHeader,
@@ -43,6 +49,9 @@ if TYPE_CHECKING:
 
 _MOST_STEPS: Final = 64  # from the hint upwards; beyond, a listing is cheaper
 _CLEAN_RACES: Final = 20
+_MOST_FLOORS: Final = 32
+FIRST_VERSION: Final = 1
+_DIGITS: Final = 20
 # With these the system says that it did nothing, so the outcome is known.
 _NOT_DONE: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM, errno.ENOENT})
 
@@ -59,12 +68,14 @@ def read_latest(io: FileIO, table: str) -> TableStatus:
     """The newest version; InvalidInputError if the path is no segment table."""
     for _ in range(_CLEAN_RACES):
         with contextlib.suppress(FileNotFoundError):  # cleaned since it was found: somebody is far ahead; look again
-            return read_version(io, table, find_latest(io, table))
+            status = read_version(io, table, find_latest(io, table))
+            if status.version >= read_floor(io, table):
+                return status
     raise CorruptionError(f"{table}: the newest version vanishes each time it is read.", table=table)
 
 
 def read_version(io: FileIO, table: str, version: int) -> TableStatus:
-    """One version; FileNotFoundError if there is none such (any more)."""
+    """The file of one version; FileNotFoundError if there is none such (any more)."""
     path = status_path(table, version)
     status = parse_status(io.read_bytes(path), path=path)
     if status.version != version:
@@ -74,10 +85,11 @@ def read_version(io: FileIO, table: str, version: int) -> TableStatus:
 
 def read_kept_version(io: FileIO, table: str, version: int) -> TableStatus:
     """One version that a person asked for; InvalidInputError tells which ones there are."""
-    versions = list_versions(io, table)
     with contextlib.suppress(FileNotFoundError):
-        if version in versions:
-            return read_version(io, table, version)
+        status = read_version(io, table, version)
+        if version in list_versions(io, table):
+            return status
+    versions = list_versions(io, table)
     raise InvalidInputError(f"{table} has no version {version}; it keeps {versions[0]} to {versions[-1]}.")
 
 
@@ -88,17 +100,11 @@ def read_header(io: FileIO, table: str, version: int) -> StatusHeader:
 
 
 def find_latest(io: FileIO, table: str) -> int:
-    """The number of the newest version: upwards from the hint if that is true, else by listing."""
-    hinted = _read_hint(io, table)
-    if hinted is None:
+    """The number of the newest version: upwards from the hint, else by listing."""
+    start = max(_read_hint(io, table), read_floor(io, table))
+    if io.stat(status_path(table, start)) is None:
         return _list_numbers(io, table)[-1]
-    version, commit = hinted
-    try:
-        if read_header(io, table, version).commit != commit:
-            return _list_numbers(io, table)[-1]
-    except (FileNotFoundError, CorruptionError):
-        return _list_numbers(io, table)[-1]
-    for later in range(version + 1, version + 1 + _MOST_STEPS):
+    for later in range(start + 1, start + 1 + _MOST_STEPS):
         if io.stat(status_path(table, later)) is None:
             return later - 1
     return _list_numbers(io, table)[-1]
@@ -106,28 +112,49 @@ def find_latest(io: FileIO, table: str) -> int:
 
 def list_versions(io: FileIO, table: str) -> range:
     """The versions that can be read, which have no gaps."""
-    for _ in range(_CLEAN_RACES):
-        numbers = _list_numbers(io, table)
-        first = numbers[-1]
-        there = set(numbers)
-        while first - 1 in there:
-            first -= 1
-        try:
-            if first < numbers[-1] and read_header(io, table, first + 1).parent != read_header(io, table, first).commit:
-                first += 1  # left by a writer that slept too long
-        except FileNotFoundError:
-            continue  # cleaned since the listing
-        return range(first, numbers[-1] + 1)
-    raise CorruptionError(f"{table}: its versions vanish each time they are read.", table=table)
+    numbers = _list_numbers(io, table)
+    there = set(numbers)
+    first = last = numbers[-1]
+    while first - 1 in there:
+        first -= 1
+    return range(min(max(first, read_floor(io, table)), last), last + 1)
 
 
 def find_as_of(io: FileIO, table: str, moment_ms: int) -> TableStatus:
     """The newest version written at or before a moment; InvalidInputError if all that are kept are younger."""
     for _ in range(_CLEAN_RACES):
         with contextlib.suppress(FileNotFoundError):  # cleaned while we searched
-            versions = list_versions(io, table)
-            return _search(io, table, versions, moment_ms=moment_ms)
+            status = _search(io, table, list_versions(io, table), moment_ms=moment_ms)
+            # A file that a sleeper left has a later time than it should, so it only leads to older ones than is right.
+            if status.version >= read_floor(io, table):
+                return status
     raise CorruptionError(f"{table}: its versions vanish each time they are read.", table=table)
+
+
+def read_floor(io: FileIO, table: str) -> int:
+    """Below this number nothing counts; 1 if nothing was ever removed."""
+    for _ in range(_CLEAN_RACES):
+        floors = _list_numbered(io, floor_folder(table), parse_floor_name)
+        # As with versions: a listing may miss one that comes while another goes.
+        if not floors:
+            return FIRST_VERSION
+        if io.stat(floor_path(table, floors[-1])) is not None:
+            return floors[-1]
+    raise CorruptionError(f"{table}: its floor vanishes each time it is read.", table=table)
+
+
+def raise_floor(io: FileIO, table: str, first_kept: int) -> None:
+    """Say that versions below a number do not count any more, so that they may be removed, in any order.
+
+    The version of that number must exist. Old floors go only when there are many: a listing never misses all of them.
+    """
+    io.make_dirs(floor_folder(table))
+    with contextlib.suppress(FileExistsError):
+        io.write_new(floor_path(table, first_kept), b"")
+    floors = _list_numbered(io, floor_folder(table), parse_floor_name)
+    if len(floors) > _MOST_FLOORS:
+        for old in floors[: -_MOST_FLOORS // 2]:
+            io.remove(floor_path(table, old))
 
 
 def read_retired(io: FileIO, table: str, status: TableStatus) -> tuple[StatusEntry, ...]:
@@ -160,7 +187,7 @@ def publish(io: FileIO, table: str, status: TableStatus) -> Publish:
 def write_hint(io: FileIO, table: str, status: TableStatus) -> None:
     """Tell readers where to begin to look; that this fails, or comes late, does no harm."""
     with contextlib.suppress(OSError):
-        io.replace(hint_path(table), f"{status.version} {status.commit}\n".encode())
+        io.replace(hint_path(table), f"{status.version}\n".encode())
 
 
 def _who_has_it(io: FileIO, table: str, status: TableStatus) -> Publish:
@@ -180,8 +207,8 @@ def _search(io: FileIO, table: str, versions: range, *, moment_ms: int) -> Table
     if is_later(versions[0]):
         oldest = read_header(io, table, versions[0]).written_ms
         raise InvalidInputError(
-            f"{table} keeps versions {versions[0]} to {versions[-1]}, the oldest written at {oldest} (ms since 1970); "
-            f"there is none of {moment_ms}.",
+            f"{table} keeps versions {versions[0]} to {versions[-1]}, the oldest of {format_ms(oldest)} UTC; there is "
+            f"none of {format_ms(moment_ms)}.",
             oldest_ms=oldest,
         )
     return read_version(io, table, versions[_count_until(is_later, versions) - 1])
@@ -202,20 +229,32 @@ def _read_list(io: FileIO, path: str) -> tuple[StatusEntry, ...]:
     return parse_entries(io.read_bytes(path), path=path)
 
 
-def _read_hint(io: FileIO, table: str) -> tuple[int, str] | None:
-    try:
-        version, commit = io.read_bytes(hint_path(table)).decode().split()
-        return int(version), commit
-    except (OSError, ValueError):
-        return None
+def _read_hint(io: FileIO, table: str) -> int:
+    """The version that was the newest once, if it is true; 0 if there is none."""
+    with contextlib.suppress(OSError, ValueError):
+        text = io.read_bytes(hint_path(table)).decode("ascii").strip()
+        return int(text) if text.isdecimal() and len(text) <= _DIGITS else 0
+    return 0
 
 
 def _list_numbers(io: FileIO, table: str) -> list[int]:
+    """The numbers of all versions, in order; never empty.
+
+    A listing may miss names that come and go while it runs. What it found is the newest as of its begin if that is
+    there still, and not below the floor. One without any number is believed if there is no hint either.
+    """
+    for _ in range(_CLEAN_RACES):
+        numbers = _list_numbered(io, status_folder(table), parse_status_name)
+        if numbers and io.stat(status_path(table, numbers[-1])) is not None and numbers[-1] >= read_floor(io, table):
+            return numbers
+        if not numbers and io.stat(hint_path(table)) is None:
+            break
+    raise InvalidInputError(f"{table} is no segment table; make one with `packstone segments create`.", table=table)
+
+
+def _list_numbered(io: FileIO, folder: str, parse: Callable[[str], int | None]) -> list[int]:
     try:
-        found = [parse_status_name(entry.name) for entry in io.list_dir(status_folder(table))]
+        found = [parse(entry.name) for entry in io.list_dir(folder)]
     except (FileNotFoundError, NotADirectoryError):
-        found = []
-    numbers = sorted(number for number in found if number is not None)
-    if not numbers:
-        raise InvalidInputError(f"{table} is no segment table; make one with `packstone segments create`.", table=table)
-    return numbers
+        return []
+    return sorted(number for number in found if number is not None)

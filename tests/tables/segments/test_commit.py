@@ -1,0 +1,489 @@
+"""Commits and versions: found with and without the hint, races, sleepers, time travel, lists, broken stores."""
+
+import itertools
+from dataclasses import replace
+
+import pytest
+from segment_calls import segment_create, segment_load, segment_merge, segment_prune
+
+from packstone.errors import (
+    CommitUnknownError,
+    ConflictError,
+    CorruptionError,
+    InvalidInputError,
+    RefusedError,
+    UnavailableError,
+)
+from packstone.model.segment import SegmentId
+from packstone.storage.memory import MemoryFileIO
+from packstone.tables.segments.commit import CommitTools, commit_delete, commit_edit
+from packstone.tables.segments.edits import alter_properties, begin_load, cleaned
+from packstone.tables.segments.layout import hint_path, history_folder, retired_folder, status_path
+from packstone.tables.segments.status_files import (
+    find_as_of,
+    find_latest,
+    list_versions,
+    publish,
+    raise_floor,
+    read_floor,
+    read_history,
+    read_kept_version,
+    read_latest,
+    read_retired,
+    read_version,
+)
+
+T = "/t"
+ID = SegmentId.parse
+
+
+class Tools:
+    """A clock that goes by one at each look, ids in order, sleep that is remembered."""
+
+    def __init__(self):
+        self.clock, self.ids, self.slept = itertools.count(1000), itertools.count(), []
+
+    def make(self):
+        """What a commit is lent."""
+        return CommitTools(
+            now_ms=lambda: next(self.clock),
+            new_id=lambda: f"id{next(self.ids)}",
+            draw=lambda: 0.5,
+            sleep=self.slept.append,
+        )
+
+
+@pytest.fixture
+def tools():
+    """One for the test."""
+    return Tools().make()
+
+
+@pytest.fixture
+def io(tools):
+    """A store with an empty table."""
+    io = MemoryFileIO()
+    segment_create(io, T, tools=tools)
+    return io
+
+
+def alter(io, tools, **changes):
+    """A commit that always changes something: sizes from 1 up."""
+    changes = changes or {"MAJOR_COMPACTION_SIZE": str(read_latest(io, T).version)}
+    return commit_edit(io, T, lambda status: alter_properties(status, changes), tools=tools, operation="alter")
+
+
+def names(io, folder):
+    """What stands in a folder."""
+    return sorted(entry.name for entry in io.list_dir(folder))
+
+
+def test_create_once(io, tools):
+    """A second create says so and changes nothing."""
+    before = read_latest(io, T)
+    with pytest.raises(InvalidInputError, match="/t is a segment table already"):
+        segment_create(io, T, tools=tools)
+    assert read_latest(io, T) == before
+    assert (before.version, before.next_load, before.entries, before.ancestors) == (1, 0, (), ())
+
+
+def test_no_table():
+    """A path without versions is told in one sentence, whatever is asked."""
+    for call in (read_latest, list_versions, lambda io, table: find_as_of(io, table, 5)):
+        with pytest.raises(InvalidInputError, match="/t is no segment table"):
+            call(MemoryFileIO(), T)
+
+
+def test_versions_form_a_chain(io, tools):
+    """Each names its parent; times never decrease, even if a writer's clock goes back."""
+    segment_load(io, T, tools=tools)
+    back = replace(tools, now_ms=lambda: 3)
+    alter(io, back)
+    found = [read_version(io, T, version) for version in list_versions(io, T)]
+    assert [one.version for one in found] == [1, 2, 3, 4]
+    assert all(later.ancestors[-1] == one.commit for one, later in itertools.pairwise(found))
+    assert found[3].written_ms == found[2].written_ms
+    assert [one.operation for one in found] == ["create", "load", "load", "alter"]
+
+
+def test_an_edit_that_changes_nothing_publishes_nothing(io, tools):
+    """The newest version is returned."""
+    alter(io, tools, COMPRESSION="none")
+    assert alter(io, tools, COMPRESSION="none").version == 2
+    assert list_versions(io, T)[-1] == 2
+
+
+@pytest.mark.parametrize("hint", [None, b"", b"x y", b"1", b"3\n", b"99", b"-4", b"9" * 99, "²".encode(), b"\xff"])
+def test_the_hint_is_advice_only(io, tools, hint):
+    """Lost, stale, ahead, of another commit or garbage: the newest version is found all the same."""
+    for _ in range(5):
+        alter(io, tools)
+    if hint is None:
+        io.remove(hint_path(T))
+    else:
+        io.replace(hint_path(T), hint)
+    assert find_latest(io, T) == 6
+    assert alter(io, tools).version == 7
+
+
+def test_a_hint_far_behind(io, tools):
+    """Beyond some steps the folder is listed; when the hinted version is cleaned too."""
+    old = io.read_bytes(hint_path(T))
+    for _ in range(80):
+        alter(io, tools)
+    io.replace(hint_path(T), old)
+    assert find_latest(io, T) == 81
+    for version in range(1, 70):
+        io.remove(status_path(T, version))
+    assert find_latest(io, T) == 81
+    assert list_versions(io, T) == range(70, 82)
+
+
+class Race(MemoryFileIO):
+    """A store on which somebody does something just before or after a version is published."""
+
+    def __init__(self, before=(), after=()):
+        super().__init__()
+        self.before, self.after = list(before), list(after)
+
+    def write_new(self, path, data):
+        """Let the others go first, or next."""
+        is_status = "/status/" in path
+        if is_status and self.before:
+            self.before.pop(0)()
+        super().write_new(path, data)
+        if is_status and self.after:
+            self.after.pop(0)()
+
+
+def test_somebody_is_quicker(tools):
+    """The edit is reduced again on what the others made; every id is given out once, also when they race each other."""
+    io = Race()
+    segment_create(io, T, tools=tools)
+    counter = itertools.count()
+    other = replace(Tools().make(), new_id=lambda: f"other{next(counter)}")
+    io.before = [lambda: segment_load(io, T, tools=other)] * 3
+    assert segment_load(io, T, tools=tools) == "3"
+    assert [str(entry.id) for entry in read_latest(io, T).live] == ["0", "1", "2", "3"]
+    assert list_versions(io, T) == range(1, 10)
+
+
+def test_a_lost_try_leaves_no_list_behind(tools):
+    """The retired list of a try whose number was taken goes; the one that is published stays."""
+    io = Race()
+    segment_create(io, T, tools=tools)
+    segment_load(io, T, tools=tools)
+    io.before = [lambda: alter(io, tools)]
+    commit_delete(io, T, [ID("0")], tools=tools)
+    status = read_latest(io, T)
+    assert names(io, retired_folder(T)) == [status.retired_file]
+    assert [entry.id for entry in read_retired(io, T, status)] == [ID("0")]
+
+
+def test_races_that_are_always_lost_end(tools):
+    """After very many tries it is a conflict; waits are short and bounded."""
+    slept = []
+    io = Race()
+    segment_create(io, T, tools=tools)
+    rival = Tools()
+    rival.ids = itertools.count(10_000)
+    io.before = []
+
+    def interfere():
+        alter(io, rival.make())
+        io.before = [interfere]
+
+    io.before = [interfere]
+    with pytest.raises(ConflictError, match="500 tries to commit lost the race"):
+        alter(io, replace(tools, sleep=slept.append), COMPRESSION="none")
+    assert len(slept) == 499
+    assert 0 < max(slept) <= 0.1
+
+
+def test_an_edit_that_does_not_fit_any_more(io, tools):
+    """What it raises is passed on; nothing is committed."""
+    segment_load(io, T, tools=tools)
+    with pytest.raises(InvalidInputError, match="Segment 4 does not exist"):
+        commit_delete(io, T, [ID("0"), ID("4")], tools=tools)
+    assert read_latest(io, T).version == 3
+    commit_delete(io, T, [ID("0")], tools=tools)
+    with pytest.raises(InvalidInputError, match="Segment 0 is marked for delete, so it cannot be deleted"):
+        commit_delete(io, T, [ID("0")], tools=tools)
+
+
+def test_retired_lists(io, tools):
+    """A retiring commit writes the whole list anew under a new name; loads only carry the name on."""
+    for _ in range(4):
+        segment_load(io, T, tools=tools)
+    assert read_latest(io, T).retired_file is None
+    segment_merge(io, T, ["2", "3"], "2.1", tools=tools)
+    first = read_latest(io, T).retired_file
+    segment_load(io, T, tools=tools)
+    assert read_latest(io, T).retired_file == first
+    commit_delete(io, T, [ID("0")], tools=tools)
+    status = read_latest(io, T)
+    assert status.retired_file != first
+    assert [str(entry.id) for entry in read_retired(io, T, status)] == ["0", "2", "3"]
+    assert [str(entry.id) for entry in read_retired(io, T, read_version(io, T, status.version - 1))] == ["2", "3"]
+
+
+def clean(io, tools, *ids):
+    """What clean commits."""
+    gone = [ID(one) for one in ids]
+    return commit_edit(io, T, lambda status: cleaned(status, gone), tools=tools, operation="clean")
+
+
+def test_cleaned_segments_go_to_the_history(io, tools):
+    """From the retired list to a file of the history; a second time, or of a live one, nothing happens."""
+    for _ in range(3):
+        segment_load(io, T, tools=tools)
+    commit_delete(io, T, [ID("0"), ID("1")], tools=tools)
+    status = clean(io, tools, "0", "2", "7")
+    assert [str(entry.id) for entry in read_retired(io, T, status)] == ["1"]
+    assert [str(entry) for entry in read_history(io, T, status)] == ["0 marked-for-delete 10 rows 1 files 100 B"]
+    assert clean(io, tools, "0") == status
+    status = clean(io, tools, "1")
+    assert len(status.history_files) == 2
+    assert read_retired(io, T, status) == ()
+
+
+def test_history_files_do_not_pile_up(io, tools):
+    """At sixteen they are joined into one, in the order of the cleans; nothing is lost."""
+    for at in range(40):
+        segment_load(io, T, tools=tools)
+        commit_delete(io, T, [ID(str(at))], tools=tools)
+        status = clean(io, tools, str(at))
+        assert len(status.history_files) <= 16
+    assert [entry.id.load for entry in read_history(io, T, status)] == list(range(40))
+
+
+def test_a_copy_without_empty_folders(io, tools):
+    """Folders that a copy has lost are made again when they are needed."""
+    segment_load(io, T, tools=tools)
+    for folder in (retired_folder(T), history_folder(T)):
+        io.remove_tree(folder)
+    commit_delete(io, T, [ID("0")], tools=tools)
+    assert clean(io, tools, "0").history_files
+
+
+def test_time_travel(io, tools):
+    """The newest version written at or before a moment; before all kept ones, the error tells the range."""
+    for _ in range(9):
+        alter(io, tools)
+    times = {version: read_version(io, T, version).written_ms for version in list_versions(io, T)}
+    for version, moment in times.items():
+        assert find_as_of(io, T, moment).version == version
+    assert find_as_of(io, T, 10**15).version == 10
+    for version in (1, 2, 3):
+        io.remove(status_path(T, version))
+    with pytest.raises(
+        InvalidInputError, match=r"keeps versions 4 to 10, the oldest of 1970-01-01 00:00:01\.\d\d\d UTC"
+    ):
+        find_as_of(io, T, times[3])
+    assert find_as_of(io, T, times[4]).version == 4
+    assert read_kept_version(io, T, 5).version == 5
+    with pytest.raises(InvalidInputError, match="has no version 3; it keeps 4 to 10"):
+        read_kept_version(io, T, 3)
+
+
+def test_a_time_that_two_versions_share(io, tools):
+    """The later of them is the table at that time."""
+    still = replace(tools, now_ms=lambda: 5000)
+    for _ in range(3):
+        alter(io, still)
+    alter(io, replace(tools, now_ms=lambda: 6000))
+    assert find_as_of(io, T, 5000).version == 4
+    assert find_as_of(io, T, 5999).version == 4
+
+
+@pytest.mark.parametrize("later", [1, 2, 5])
+def test_a_writer_that_slept_too_long_takes_its_version_back(tools, later):
+    """Its number was taken and cleaned away meanwhile: it must not believe that it has committed."""
+    io = Race()
+    segment_create(io, T, tools=tools)
+    alter(io, tools)
+    rival = Tools()
+    rival.ids = itertools.count(10_000)
+
+    def sleep_long():
+        for _ in range(later + 1):
+            alter(io, rival.make())
+        segment_prune(io, T, keep=later)
+
+    io.before = [sleep_long]
+    assert segment_load(io, T, tools=tools) == "0"
+    status = read_latest(io, T)
+    assert status.version == 2 + later + 1 + 2
+    assert [str(entry.id) for entry in status.live] == ["0"]
+    assert list_versions(io, T) == range(4, status.version + 1)
+    assert io.stat(status_path(T, 3)) is None
+
+
+def test_a_writer_that_slept_for_ages_cannot_tell(tools):
+    """So many versions later that the newest does not tell its ancestors so far back: look before you retry."""
+    io = Race()
+    segment_create(io, T, tools=tools)
+    rival = Tools()
+    rival.ids = itertools.count(10_000)
+
+    def sleep_long():
+        for _ in range(90):
+            alter(io, rival.make())
+        segment_prune(io, T, keep=3)
+
+    io.before = [sleep_long]
+    with pytest.raises(CommitUnknownError, match="look for the commit"):
+        alter(io, tools, COMPRESSION="none")
+    assert read_latest(io, T).version == 91
+
+
+def test_a_writer_that_is_cleaned_past_before_it_looks_has_committed(tools):
+    """Published, built on, and cleaned: its commit is among the ancestors."""
+    io = Race()
+    segment_create(io, T, tools=tools)
+    rival = Tools()
+    rival.ids = itertools.count(10_000)
+
+    def go_on():
+        for _ in range(5):
+            alter(io, rival.make())
+        segment_prune(io, T, keep=1)
+
+    io.after = [go_on]
+    assert alter(io, tools, COMPRESSION="none").version == 2
+    assert ("COMPRESSION", "none") in read_latest(io, T).properties
+
+
+@pytest.mark.parametrize("later", [1, 5])
+def test_a_version_that_a_sleeper_left_when_it_died_is_not_one(io, tools, later):
+    """It stands below the floor: no reader takes it for a version, wherever the hint points."""
+    stale = read_latest(io, T)
+    for _ in range(later + 2):
+        alter(io, tools)
+    segment_prune(io, T, keep=later + 1)
+    left = replace(stale, version=2, commit="zombie", ancestors=(stale.commit,), written_ms=10**9)
+    publish(io, T, left)
+    for hint in (b"2", b"1", b"x"):
+        io.replace(hint_path(T), hint)
+        assert find_latest(io, T) == later + 3
+        assert read_latest(io, T).version == later + 3
+    assert list_versions(io, T) == range(3, later + 4)
+    assert find_as_of(io, T, 10**9).version == later + 3
+    with pytest.raises(InvalidInputError, match="has no version 2"):
+        read_kept_version(io, T, 2)
+
+
+def test_the_floor_only_rises(io, tools):
+    """A clean that comes late cannot lower it; old floor files do not pile up."""
+    for at in range(100):
+        alter(io, tools)
+        raise_floor(io, T, at + 2)
+        assert read_floor(io, T) == at + 2
+    raise_floor(io, T, 7)
+    assert read_floor(io, T) == 101
+    assert len(names(io, f"{T}/Metadata/floor")) <= 33
+
+
+class Broken(MemoryFileIO):
+    """A store whose exclusive write answers with an error, before or after doing it."""
+
+    def __init__(self):
+        super().__init__()
+        self.errors, self.does_it, self.blind = [], False, False
+
+    def write_new(self, path, data):
+        """Fail as told."""
+        if "/status/" in path and self.errors:
+            error = self.errors.pop(0)
+            if self.does_it and path not in self._files:
+                super().write_new(path, data)
+            raise error
+        super().write_new(path, data)
+
+    def read_bytes(self, path):
+        """Fail on versions that are asked for after a failure, if told."""
+        if self.blind and not self.errors and path == self.blind:
+            raise OSError("no answer")
+        return super().read_bytes(path)
+
+
+@pytest.fixture
+def broken(tools):
+    """A table on it."""
+    io = Broken()
+    segment_create(io, T, tools=tools)
+    return io
+
+
+@pytest.mark.parametrize("does_it", [False, True])
+def test_an_answer_that_was_lost(broken, tools, does_it):
+    """Done or not done: we look, and the commit happens once."""
+    broken.errors, broken.does_it = [OSError("lost"), OSError("lost again")], does_it
+    assert alter(broken, tools).version == 2
+    assert list_versions(broken, T)[-1] == 2
+
+
+def test_an_answer_that_is_never_given(broken, tools):
+    """It cannot be told: the error names the version and the commit to look for; lists stay."""
+    segment_load(broken, T, tools=tools)
+    broken.errors = [OSError("lost")] * 9
+    with pytest.raises(CommitUnknownError, match="did not say whether version 4 was published; look for the commit id"):
+        commit_delete(broken, T, [ID("0")], tools=tools)
+    assert len(names(broken, retired_folder(T))) == 1
+
+
+def test_a_full_disk_is_no_unknown_outcome(broken, tools):
+    """The system says that nothing was written, so nothing was committed, and no list stays."""
+    segment_load(broken, T, tools=tools)
+    broken.errors = [OSError(28, "No space left on device")] * 9
+    with pytest.raises(UnavailableError, match=r"No space left on device\. Nothing was committed\."):
+        commit_delete(broken, T, [ID("0")], tools=tools)
+    assert names(broken, retired_folder(T)) == []
+
+
+def test_a_store_without_exclusive_create_is_refused(io, tools):
+    """By its name, before anything is read or written."""
+
+    class Plain(MemoryFileIO):
+        capabilities = replace(MemoryFileIO.capabilities, create_if_absent=False)
+
+    for call in (segment_create, segment_load):
+        with pytest.raises(RefusedError, match="Plain cannot create a file only if it is absent"):
+            call(Plain(), T, tools=tools)
+
+
+def test_damage_stops_everything(io, tools):
+    """A torn newest version is corruption, named by its path; no commit goes around it."""
+    alter(io, tools)
+    path = status_path(T, 2)
+    data = io.read_bytes(path)
+    for torn in (b"", data[: len(data) // 2], data.replace(b'"version":2', b'"version":3')):
+        io.replace(path, torn)
+        for call in (read_latest, alter):
+            with pytest.raises(CorruptionError, match=path):
+                call(io, T) if call is read_latest else call(io, tools, COMPRESSION="none")
+    io.replace(path, data.replace(b'"format_version":1', b'"format_version":9'))
+    with pytest.raises(RefusedError, match="newer packstone"):
+        alter(io, tools, COMPRESSION="none")
+
+
+def test_foreign_names_among_the_versions(io, tools):
+    """Half-written files and notes of people are no versions."""
+    for name in (".new-abc", "00000000000000000009.json.torn", "9.json", "readme"):
+        io.replace(f"{T}/Metadata/status/{name}", b"x")
+    io.remove(hint_path(T))
+    assert find_latest(io, T) == 1
+
+
+def test_one_attempt_begins_once_even_if_its_answer_is_lost(broken, tools):
+    """A lost answer to begin_load does not give the attempt a second id."""
+    broken.errors, broken.does_it = [OSError("lost")], True
+    status = commit_edit(
+        broken,
+        T,
+        lambda status: begin_load(status, attempt="a", overwrite=False, now_ms=1),
+        tools=tools,
+        operation="load",
+    )
+    assert [entry.attempt for entry in status.loading] == ["a"]
+    assert status.next_load == 1
