@@ -319,6 +319,23 @@ def test_a_writer_that_slept_too_long_takes_its_version_back(tools, later):
     assert io.stat(status_path(T, 3)) is None
 
 
+def test_a_writer_that_slept_before_it_published_does_not_even_try(io, tools):
+    """However long: what it built on is below the floor, so it builds anew."""
+    tries = []
+
+    def edit(status):
+        tries.append(status.version)
+        if len(tries) == 1:
+            for _ in range(90):
+                alter(io, tools)
+            segment_prune(io, T, keep=3)
+        return alter_properties(status, {"COMPRESSION": "none"})
+
+    assert commit_edit(io, T, edit, tools=tools, operation="alter").version == 92
+    assert tries == [1, 91]
+    assert list_versions(io, T) == range(89, 93)
+
+
 def test_a_writer_that_slept_for_ages_cannot_tell(tools):
     """So many versions later that the newest does not tell its ancestors so far back: look before you retry."""
     io = Race()
