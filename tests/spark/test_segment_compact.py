@@ -1,0 +1,47 @@
+"""Compacting segment tables by Spark tasks: all types, many pieces, the same rows in order."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from segment_lake import SegmentLake
+
+from packstone.model.segment_options import SegmentOptions
+from packstone.service.load_options import LoadOptions
+from packstone.service.segment_compact import compact_segments
+from packstone.service.segment_load import load_frame
+from packstone.spark.engine import SparkEngine
+from packstone.spark.session import SparkHandle
+from packstone.storage.local import LocalFileIO
+
+IO = LocalFileIO()
+SCHEMA = "id long, name string, at timestamp, price decimal(12,2), tags array<string>"
+ROWS = (
+    "nullif(id * 7919 % 4001, 13) as id",
+    "concat('n', id % 17) as name",
+    "timestamp_micros(id * 1000003) as at",
+    "cast(id as decimal(12,2)) as price",
+    "array(cast(id as string), null) as tags",
+)
+
+
+@pytest.mark.parametrize("columns", ["id", "name,at", "price", ""])
+def test_loads_of_frames_are_merged_by_spark(spark, tmp_path, columns):
+    """Eight loads become two segments; Spark's reader finds the rows that it found before, in the sort order."""
+    more = {"SORT_COLUMNS": columns} if columns else {}
+    lake = SegmentLake(tmp_path / "t").create(SCHEMA, TABLE_BLOCKLET_ROWS=1000, **more)
+    for at in range(8):
+        frame = spark.range(at * 2000, at * 2000 + 2000, 1, 2).selectExpr(*ROWS)
+        load_frame(IO, lake.table, frame, options=LoadOptions())
+    before = sorted(map(str, spark.read.parquet(*lake.files()).collect()))
+    engine = SparkEngine(SparkHandle(spark, is_ours=False), IO)
+    outcome = compact_segments(IO, lake.table, SegmentOptions(task_bytes=30_000), engine=engine)
+    assert outcome.status == "committed", outcome.skipped
+    assert lake.ids() == ["0.1", "4.1"]
+    assert len(outcome.units[0].outputs) > 1
+    assert sorted(map(str, spark.read.parquet(*lake.files()).collect())) == before
+    assert lake.problems() == []
+    assert not list((lake.path / "Metadata/attempts").iterdir())
