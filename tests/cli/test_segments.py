@@ -2,6 +2,8 @@
 
 import json
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import duckdb
@@ -187,6 +189,8 @@ def test_alter_shows_before_and_after(table, packstone):
     version = done["version"]
     same = packstone("segments", "alter", table, "--property", "MAJOR_COMPACTION_SIZE=512", "--format", "json").json
     assert (same["status"], same["changed"]) == ("nothing-to-do", [])
+    first = packstone("segments", "alter", table, "--property", "MINOR_COMPACTION_SIZE=9", "--format", "json").json
+    assert first["changed"] == [{"property": "MINOR_COMPACTION_SIZE", "before": "", "after": "9"}]
     back = packstone("segments", "alter", table, "--unset", "MAJOR_COMPACTION_SIZE", "--format", "json").json
     assert back["changed"] == [{"property": "MAJOR_COMPACTION_SIZE", "before": "512", "after": "1024"}]
     assert back["version"] > version
@@ -260,6 +264,7 @@ def test_json_has_the_documented_keys(table, tmp_path, packstone):
     fresh = tmp_path / "fresh"
     calls = {
         "segments create": ("segments", "create", fresh, "--schema", SCHEMA),
+        "segments describe": ("segments", "describe", fresh),
         "segments alter": ("segments", "alter", fresh, "--property", "AUTO_LOAD_MERGE=false"),
         "segments load": ("segments", "load", fresh, write(tmp_path / "more.parquet", 0)),
         "segments show": ("segments", "show", table),
@@ -276,6 +281,20 @@ def test_json_has_the_documented_keys(table, tmp_path, packstone):
         assert list(done.json) == documented(title), title
 
 
+def test_help_imports_nothing_heavy(quiet_env):
+    """``--help`` of every command is quick because it needs neither pyspark nor pyarrow nor rich."""
+    program = (
+        "import sys\n"
+        "from packstone.cli.main import run\n"
+        "from packstone.cli.commands.segments import command\n"
+        "codes = [run(['segments', name, '--help']) for name in command.commands]\n"
+        "heavy = {'pyspark', 'pyarrow', 'numpy', 'sqlalchemy', 'sqlglot', 'rich', 'pandas'} & set(sys.modules)\n"
+        "print(codes, sorted(heavy), file=sys.stderr)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], env=quiet_env, capture_output=True, check=True, text=True)
+    assert re.fullmatch(r"\[(0, )+0\] \[\]\n", done.stderr)
+
+
 class TestPython:
     """The façade that `packstone.open` returns."""
 
@@ -285,7 +304,7 @@ class TestPython:
         with pytest.raises(InvalidInputError, match="lies inside"):
             library.open(str(table / "Fact"))
 
-    def test_the_whole_round_without_spark(self, tmp_path):
+    def test_the_whole_round_without_spark(self, tmp_path, quiet_env):
         """Create, load Arrow, plan, compact, show, travel, delete, alter, clean."""
         schema = pa.schema([pa.field("id", pa.int64(), nullable=False), pa.field("name", pa.string())])
         table = library.SegmentTable.create(

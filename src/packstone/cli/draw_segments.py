@@ -39,6 +39,25 @@ _STATUS_STYLE = {"Success": "green", "Partial Success": "yellow", "Compacted": "
 def draw_created(console: Any, table: Description) -> None:  # noqa: ANN401 - a rich console
     """Draw what a new table is."""
     _head(console, "created", "bold green", table.table)
+    _draw_columns(console, table)
+    given = [(name, value) for name, value in table.properties if not name.startswith("SORT_")]
+    width = max((len(name) for name, _ in given), default=0)
+    for name, value in given:
+        console.print(f"  {name:<{width}}  {plain_text(value)}", style="dim", markup=False)
+
+
+def draw_description(console: Any, table: Description) -> None:  # noqa: ANN401 - a rich console
+    """Draw what a table is, with every property as it counts."""
+    _head(console, "segment table", "bold", table.table, f"version {table.version}")
+    _draw_columns(console, table)
+    given = dict(table.properties)
+    shown = plain_table("property", "value", "", right=())
+    for name, value in table.settings:
+        shown.add_row(name, name_text(value or "—"), "" if name in given else "[dim]default[/]")
+    console.print(shown)
+
+
+def _draw_columns(console: Any, table: Description) -> None:  # noqa: ANN401 - a rich console
     width = max(len(column.name) for column in table.columns)
     for column in table.columns:
         null = "" if column.nullable else " not null"
@@ -47,7 +66,6 @@ def draw_created(console: Any, table: Description) -> None:  # noqa: ANN401 - a 
         console.print(
             f"  sorted by {plain_text(', '.join(table.sort_columns))} ({table.sort_scope})", style="dim", markup=False
         )
-    _pairs(console, [(name, value) for name, value in table.properties if not name.startswith("SORT_")])
 
 
 def draw_changes(console: Any, changes: PropertyChanges) -> None:  # noqa: ANN401 - a rich console
@@ -156,9 +174,3 @@ def _head(console: Any, word: str, style: str, table: str, more: str = "") -> No
     from rich.text import Text
 
     console.print(Text.assemble((word, style), "  ", short_path(table), f"  {more}" if more else ""))
-
-
-def _pairs(console: Any, pairs: Sequence[tuple[str, str]]) -> None:  # noqa: ANN401 - a rich console
-    width = max((len(name) for name, _ in pairs), default=0)
-    for name, value in pairs:
-        console.print(f"  {name:<{width}}  {plain_text(value)}", style="dim", markup=False)

@@ -12,7 +12,8 @@ from packstone.model.sizes import format_bytes
 class BarProgress:
     """Draws the bar when the first numbers arrive; on a pipe it stays silent."""
 
-    def __init__(self) -> None:
+    def __init__(self, doing: str = "merging", noun: str = "merges") -> None:
+        self._doing, self._noun = doing, noun
         self._bar: Any = None
         self._task: Any = None
         self._lock = threading.Lock()
@@ -24,7 +25,7 @@ class BarProgress:
         with self._lock:
             if self._bar is None:
                 self._open(total_bytes)
-            done = f"{done_units}/{units} merges, {format_bytes(done_bytes)} of {format_bytes(total_bytes)}"
+            done = f"{done_units}/{units} {self._noun}, {format_bytes(done_bytes)} of {format_bytes(total_bytes)}"
             self._bar.update(self._task, completed=done_bytes, total=max(1, total_bytes), done=done)
 
     def close(self) -> None:
@@ -41,11 +42,11 @@ class BarProgress:
 
         columns = (
             SpinnerColumn(),
-            TextColumn("merging"),
+            TextColumn(self._doing),
             BarColumn(),
             TextColumn("{task.fields[done]}"),
             TimeRemainingColumn(),
         )
         self._bar = Progress(*columns, console=make_console(stderr=True), transient=True)
-        self._task = self._bar.add_task("merging", total=total_bytes, done="")
+        self._task = self._bar.add_task(self._doing, total=total_bytes, done="")
         self._bar.start()

@@ -13,6 +13,7 @@ from packstone.cli.draw_segments import (
     draw_changes,
     draw_created,
     draw_delete,
+    draw_description,
     draw_load,
     draw_segments,
     draw_versions,
@@ -47,6 +48,13 @@ def run_create(path: str, typed: dict[str, Any]) -> int:
     return 0
 
 
+def run_describe(path: str, typed: dict[str, Any]) -> int:
+    """Show columns and properties."""
+    found = _open(path).describe()
+    _show(found.to_json(), typed, lambda console: draw_description(console, found))
+    return 0
+
+
 def run_alter(path: str, typed: dict[str, Any]) -> int:
     """Change properties; show them before and after."""
     if not typed["properties"] and not typed["unset"]:
@@ -58,7 +66,7 @@ def run_alter(path: str, typed: dict[str, Any]) -> int:
 
 def run_load(path: str, inputs: tuple[str, ...], typed: dict[str, Any]) -> int:
     """Load files as one segment."""
-    table = _open(path, engine=read_engine(typed), progress=BarProgress())
+    table = _open(path, engine=read_engine(typed), progress=BarProgress("loading", "tasks"))
     load_options = LoadOptions(
         overwrite=typed["overwrite"],
         sort_scope=typed["sort_scope"],

@@ -18,7 +18,7 @@ FAMILY = "segments"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Description:
-    """What a table is: its columns, its order, the properties that were set."""
+    """What a table is: its columns, its order, the properties that were set, and all of them as they count."""
 
     table: str
     version: int
@@ -26,19 +26,21 @@ class Description:
     sort_columns: tuple[str, ...]
     sort_scope: str
     properties: tuple[tuple[str, str], ...]
+    settings: tuple[tuple[str, str], ...]
 
-    def to_json(self, *, status: str) -> dict[str, Any]:
+    def to_json(self, *, status: str | None = None) -> dict[str, Any]:
         """The documented keys."""
         return {
             "format_version": 1,
             "table": self.table,
             "family": FAMILY,
-            "status": status,
+            **({} if status is None else {"status": status}),
             "version": self.version,
             "columns": [{"name": c.name, "type": c.type_text, "nullable": c.nullable} for c in self.columns],
             "sort_columns": list(self.sort_columns),
             "sort_scope": self.sort_scope,
             "properties": dict(self.properties),
+            "settings": dict(self.settings),
         }
 
 

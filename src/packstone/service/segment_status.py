@@ -22,10 +22,10 @@ from packstone.spark.segment_frames import is_spark_schema, schema_ddl
 from packstone.storage.location import parse_location
 from packstone.tables.probe import check_mergeable
 from packstone.tables.segments.column_types import Column, columns_from_arrow, parse_columns
-from packstone.tables.segments.commit import commit_delete, commit_edit, create_table
-from packstone.tables.segments.edits import alter_properties, delete_before, delete_segments
+from packstone.tables.segments.commit import commit_edit, create_table
+from packstone.tables.segments.edits import Change, alter_properties, delete_before, delete_segments
 from packstone.tables.segments.layout import data_file_path
-from packstone.tables.segments.properties import describe, parse_properties
+from packstone.tables.segments.properties import PROPERTY_NAMES, describe, parse_properties
 from packstone.tables.segments.segment_file import read_segment_file
 from packstone.tables.segments.status_files import (
     find_as_of,
@@ -133,14 +133,17 @@ def alter_table(io: FileIO, table: str, changes: Mapping[str, str | None]) -> Pr
     """Set properties, or with None take them back to their default."""
     before: dict[str, str] = {}
 
-    def edit(status: TableStatus) -> Any:  # noqa: ANN401 - a Change
+    def edit(status: TableStatus) -> Change:
+        before.clear()
         before.update(describe(parse_properties(status.properties, status.columns)))
         return alter_properties(status, changes)
 
     status = commit_edit(io, table, edit, tools=make_commit_tools(), operation="alter")
-    after = describe(parse_properties(status.properties, status.columns))
-    changed = [
-        PropertyChange(name=name, before=before[name], after=value) for name, value in after if before[name] != value
+    after = dict(describe(parse_properties(status.properties, status.columns)))
+    changed = [  # one without a value has none in its description
+        PropertyChange(name=name, before=before.get(name, ""), after=after.get(name, ""))
+        for name in PROPERTY_NAMES
+        if before.get(name) != after.get(name)
     ]
     return PropertyChanges(table=table, version=status.version, changes=tuple(changed))
 
@@ -151,18 +154,26 @@ def delete_from(
     """Delete by id or by date; a dry run asks the same edit and commits nothing."""
     if bool(ids) == (before is not None):
         raise InvalidInputError("Give either the ids of segments or a moment.")
-    latest = read_latest(io, table)
-    if before is None:
-        change = delete_segments(latest, ids, now_ms=now_ms(), retired=read_retired(io, table, latest))
+    moment = None if before is None else read_moment(before)
+    changes: list[Change] = []
+
+    def edit(status: TableStatus) -> Change:
+        if moment is not None:
+            change = delete_before(status, moment, now_ms=now_ms())
+        else:
+            change = delete_segments(status, ids, now_ms=now_ms(), retired=read_retired(io, table, status))
+        changes[:] = [change]  # of a commit that is tried again, the last one counts
+        return change
+
+    status = read_latest(io, table)
+    if dry_run:
+        edit(status)
     else:
-        change = delete_before(latest, read_moment(before), now_ms=now_ms())
-    gone, version = change.retired, latest.version
-    if not dry_run:
-        # By the ids that were found: a load that ends meanwhile is not what the caller was shown.
-        version = commit_delete(io, table, [entry.id for entry in gone], tools=make_commit_tools()).version
+        status = commit_edit(io, table, edit, tools=make_commit_tools(), operation="delete")
+    gone = changes[0].retired
     return DeleteReport(
         table=table,
-        version=version,
+        version=status.version,
         dry_run=dry_run,
         segments=tuple(entry.id for entry in gone),
         rows=sum(entry.rows for entry in gone),

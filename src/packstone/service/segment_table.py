@@ -35,7 +35,7 @@ from packstone.storage.local import LocalFileIO
 from packstone.storage.location import parse_location
 from packstone.tables.probe import Family, find_table
 from packstone.tables.segments.column_types import to_ddl
-from packstone.tables.segments.properties import parse_properties
+from packstone.tables.segments.properties import PROPERTY_NAMES, describe, parse_properties
 from packstone.tables.segments.show import show_segments
 from packstone.tables.segments.status_files import read_history, read_latest, read_retired
 from packstone.tables.segments.tablestatus import export_tablestatus
@@ -92,13 +92,15 @@ class SegmentTable:
         sort_by: Iterable[str] = (),
         sort_scope: str | None = None,
         properties: Mapping[str, str] | None = None,
-        io: FileIO | None = None,
+        spark: Any = None,  # noqa: ANN401 - a session of either kind
     ) -> SegmentTable:
-        """Make an empty table in a new or empty folder.
+        """Make an empty table in a new or empty folder, and open it as ``packstone.open`` does.
 
         ``schema`` is text (``"id long, ts timestamp"``), Spark's ``StructType`` or an Arrow schema. ``sort_scope`` is
         local (the default if there are columns to sort by), global or none.
         """
+        from packstone.service.open_table import open_table  # noqa: PLC0415 - it opens all families, this one too
+
         where, given = parse_location(path).path, dict(properties or {})
         names = [sort_by] if isinstance(sort_by, str) else list(sort_by)
         for name, value in (("SORT_COLUMNS", ",".join(names)), ("SORT_SCOPE", sort_scope)):
@@ -106,13 +108,16 @@ class SegmentTable:
                 raise InvalidInputError(f"{name} is given twice; give it once.")
             if value:
                 given[name] = value
-        create_segments(io or LocalFileIO(), where, schema, properties=given)
-        return cls(where, io=io)
+        create_segments(LocalFileIO(), where, schema, properties=given)
+        made = open_table(where, spark=spark)
+        assert isinstance(made, cls)  # noqa: S101 - it has just been made
+        return made
 
     def describe(self) -> Description:
         """The table's columns, order and properties."""
         status = read_latest(self._io, self.path)
         properties = parse_properties(status.properties, status.columns)
+        settings = dict(describe(properties))
         return Description(
             table=self.path,
             version=status.version,
@@ -120,6 +125,7 @@ class SegmentTable:
             sort_columns=properties.sort_columns,
             sort_scope=properties.sort_scope,
             properties=status.properties,
+            settings=tuple((name, settings.get(name, "")) for name in PROPERTY_NAMES),
         )
 
     def show(

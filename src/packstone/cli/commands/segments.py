@@ -58,6 +58,16 @@ def create(path: str, **typed: Any) -> int:  # noqa: ANN401 - click's parameters
     return run_create(path, typed)
 
 
+@command.command("describe", short_help="Show the columns and all properties.")
+@_PATH
+@options.output_options
+def describe(path: str, **typed: Any) -> int:  # noqa: ANN401 - click's parameters by name
+    """Show what a table is: its columns, its order, and every property as it counts."""
+    from packstone.cli.run_segments import run_describe
+
+    return run_describe(path, typed)
+
+
 @command.command("alter", short_help="Change properties; show them before and after.")
 @_PATH
 @options.property_option
