@@ -12,6 +12,8 @@ import time
 import traceback
 from pathlib import Path
 
+import compact_calls
+import load_calls
 import paimon_calls
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -119,9 +121,9 @@ def _call(job):
         if job.get("uid") is not None:
             _become(job["uid"])
         with interruptible():
-            answer["value"] = {**vars(paimon_calls), **vars(segment_calls), **globals()}[job["call"]](
-                io, **job["arguments"]
-            )
+            modules = (compact_calls, load_calls, paimon_calls, segment_calls)
+            calls = {name: call for module in modules for name, call in vars(module).items()} | globals()
+            answer["value"] = calls[job["call"]](io, **job["arguments"])
     except PackstoneError as error:
         answer.update(error=type(error).__name__, message=error.message)
     except BaseException:  # noqa: BLE001 - whatever it is, the test wants to see it
