@@ -63,6 +63,22 @@ def test_paimon_nightly_compacts_and_expires(tmp_path, quiet_env):
     assert (second["status"], second["snapshots"], second["expired"]) == ("nothing-to-do", [], [])
 
 
+def test_segments_daily_loads_merges_and_cleans(demo, tmp_path, quiet_env):
+    """The first day makes the table; on the fourth, four segments become one; the rows of all days are there."""
+    table = tmp_path / "sales"
+    words = ("segments_daily.py", "--inline", "--sort-by", "country", table)
+    days = []
+    for day in (2, 3, 4, 5):
+        done = run(quiet_env, *words, demo.table / f"dt=2024-05-0{day}")
+        assert done.returncode == 0, done.stdout + done.stderr
+        days.append(json.loads(done.stdout))
+    assert [day["segment"] for day in days] == ["0", "1", "2", "3"]
+    assert [day["segments"] for day in days[2:]] == [["2", "1", "0"], ["0.1"]]
+    assert days[-1]["merged"] == {"0.1": ["0", "1", "2", "3"]}
+    done = run(quiet_env, *words, demo.table / "dt=2024-05-07")
+    assert (done.returncode, json.loads(done.stdout)["status"]) == (1, "failed")
+
+
 def test_the_classic_job_takes_three_arguments(demo, quiet_env):
     """`packstone_merge.py FS PARTITION BLOCKSIZE` is `packstone merge`."""
     partition = demo.table / "dt=2024-05-02"
