@@ -25,6 +25,11 @@ if TYPE_CHECKING:
 class Engine(Protocol):
     """Runs tasks and yields their results, in the order of the tasks."""
 
+    @property
+    def parallelism(self) -> int:
+        """How many tasks can run at once; 1 if that cannot be told."""
+        ...
+
     def run(
         self,
         job: Job[TaskT, ResultT],
@@ -47,6 +52,8 @@ class InlineEngine:
 
     For small jobs, where starting Spark would take longer than the work, and for machines without Java.
     """
+
+    parallelism = 1
 
     def __init__(self, io: FileIO) -> None:
         self._io = io
@@ -79,6 +86,16 @@ class LazyEngine:
         self._make = make
         self._engine: Engine | None = None
 
+    @property
+    def parallelism(self) -> int:
+        """Ask the real engine, which starts it: asked only where there is work for it."""
+        return self._started().parallelism
+
+    def _started(self) -> Engine:
+        if self._engine is None:
+            self._engine = self._make()
+        return self._engine
+
     def run(
         self,
         job: Job[TaskT, ResultT],
@@ -89,9 +106,7 @@ class LazyEngine:
         on_progress: Callable[[int, int], None],
     ) -> Iterator[ResultT]:
         """Start the engine if this is the first call, and pass on."""
-        if self._engine is None:
-            self._engine = self._make()
-        return self._engine.run(job, tasks, staging=staging, what=what, on_progress=on_progress)
+        return self._started().run(job, tasks, staging=staging, what=what, on_progress=on_progress)
 
     def close(self) -> None:
         """Close the engine if it was ever made."""

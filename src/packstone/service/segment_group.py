@@ -44,6 +44,7 @@ if TYPE_CHECKING:
 
 _MB = 1 << 20
 _ZSTD_LEVEL = 1
+_LEAST_PIECE_BYTES = 32 << 20  # about a second of work; each cut reads row groups of every run twice
 
 
 @dataclass(slots=True)
@@ -92,17 +93,22 @@ class GroupMaker:
     asked: SegmentOptions
     _numbers: count[int] = field(default_factory=lambda: count(1))
 
-    def sorting_units(self, group: Group) -> tuple[MergeUnit, ...]:
+    def piece_bytes(self, groups: Iterable[Group], *, parallelism: int) -> int:
+        """How big a piece of a wave is: every core gets some, as long as the pieces stay worth a task."""
+        total = sum(group.inputs.size_bytes for group in groups)
+        return min(self.asked.task_bytes, max(_LEAST_PIECE_BYTES, total // parallelism))
+
+    def sorting_units(self, group: Group, piece_bytes: int) -> tuple[MergeUnit, ...]:
         """What is sorted first, into files that go with the attempt."""
         folder = f"{attempt_folder(self.table, group.attempt)}/sorted"
-        pieces = group.inputs.sorting(task_bytes=self.asked.task_bytes)
+        pieces = group.inputs.sorting(task_bytes=piece_bytes)
         output = self._output(folder, compression=Compression.LZ4)
         return tuple(self._units(group, pieces, output)) if pieces else ()
 
-    def merging_units(self, group: Group) -> tuple[MergeUnit, ...]:
+    def merging_units(self, group: Group, piece_bytes: int) -> tuple[MergeUnit, ...]:
         """The work, in the order of keys."""
         folder = f"{self.table}/{segment_folder(group.output)}"
-        pieces = group.inputs.pieces(task_bytes=self.asked.task_bytes)
+        pieces = group.inputs.pieces(task_bytes=piece_bytes)
         return tuple(self._units(group, pieces, self._output(folder, compression=self.properties.compression)))
 
     def take_sorted(self, group: Group, units: Iterable[MergeUnit]) -> None:

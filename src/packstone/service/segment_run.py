@@ -161,8 +161,10 @@ class SegmentRun:
             groups[:] = self._register(groups)
             self._check_room(groups)
             self.planner.io.make_dirs(staging)
-            self._sort_first(groups, staging)
-            self._merge(groups, staging)
+            parallelism = self.budget.parallel or (self.engine.parallelism if groups else 1)
+            piece_bytes = self._maker.piece_bytes(groups, parallelism=parallelism)
+            self._sort_first(groups, staging, piece_bytes)
+            self._merge(groups, staging, piece_bytes)
             self._commit(groups)
         except BaseException:
             with contextlib.suppress(OSError, PackstoneError), finish_first():  # `clean` does what cannot be done now
@@ -230,17 +232,17 @@ class SegmentRun:
                 f"{self.planner.table}; make room, or compact with --max-bytes."
             )
 
-    def _sort_first(self, groups: list[Group], staging: str) -> None:
-        units = {group.attempt: self._maker.sorting_units(group) for group in groups}
+    def _sort_first(self, groups: list[Group], staging: str, piece_bytes: int) -> None:
+        units = {group.attempt: self._maker.sorting_units(group, piece_bytes) for group in groups}
         self._run_units(groups, [unit for own in units.values() for unit in own], f"{staging}/sort")
         self._drop_bad(groups)
         for group in groups:
             if units[group.attempt]:
                 self._maker.take_sorted(group, units[group.attempt])
 
-    def _merge(self, groups: list[Group], staging: str) -> None:
+    def _merge(self, groups: list[Group], staging: str, piece_bytes: int) -> None:
         for group in groups:
-            group.units = self._maker.merging_units(group)
+            group.units = self._maker.merging_units(group, piece_bytes)
         self._run_units(groups, [unit for group in groups for unit in group.units], f"{staging}/merge")
         self._drop_bad(groups)
 

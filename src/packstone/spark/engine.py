@@ -35,6 +35,12 @@ class SparkEngine:
         self._handle = handle
         self._io = io
 
+    @property
+    def parallelism(self) -> int:
+        """How many tasks can run at once; through Spark Connect that cannot be told."""
+        spark = self._handle.spark
+        return 1 if is_connect(spark) else int(spark.sparkContext.defaultParallelism)
+
     def run(
         self,
         job: Job[TaskT, ResultT],
