@@ -14,6 +14,7 @@ __all__ = [
     "Budget",
     "Filters",
     "HiveTable",
+    "LoadOptions",
     "MergeOptions",
     "PaimonOptions",
     "PaimonTable",
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from packstone.model.paimon_options import PaimonOptions
     from packstone.model.segment_options import SegmentOptions
     from packstone.service.hive_table import HiveTable
+    from packstone.service.load_options import LoadOptions
     from packstone.service.open_table import open_table as open  # noqa: A004 - packstone.open reads well
     from packstone.service.paimon_table import PaimonTable
     from packstone.service.segment_table import SegmentTable
@@ -38,6 +40,7 @@ _HOME = {
     "Budget": ("packstone.model.filters", "Budget"),
     "Filters": ("packstone.model.filters", "Filters"),
     "HiveTable": ("packstone.service.hive_table", "HiveTable"),
+    "LoadOptions": ("packstone.service.load_options", "LoadOptions"),
     "MergeOptions": ("packstone.model.merge_options", "MergeOptions"),
     "PaimonOptions": ("packstone.model.paimon_options", "PaimonOptions"),
     "PaimonTable": ("packstone.service.paimon_table", "PaimonTable"),

@@ -158,7 +158,9 @@ def draw_load(console: Any, report: LoadReport) -> None:  # noqa: ANN401 - a ric
         _head(console, "empty", "bold yellow", report.table)
         console.print(plain_text(report.message), markup=False)
         return
-    _head(console, "loaded", "bold green", report.table, f"segment {report.segment}, version {report.version}")
+    replaced = ", in place of all rows before" if report.overwrite else ""
+    where = f"segment {report.segment}, version {report.version}{replaced}"
+    _head(console, "loaded", "bold green", report.table, where)
     runs = f", {many(report.runs, 'sorted run')}" if report.runs else ""
     size = f"{format_bytes(report.data_bytes)}, index {format_bytes(report.index_bytes)}"
     console.print(f"rows   {report.rows:,} in {many(report.files, 'file')}{runs}; {size}")

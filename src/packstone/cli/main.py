@@ -25,9 +25,9 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "verify": ("verify", "Prove a run again from the files that still exist."),
     "restore": ("restore", "Undo exactly one run."),
     "recover": ("recover", "Finish or undo what a killed run left behind."),
-    "clean": ("clean", "Remove backups, leftovers, snapshots and segments whose time is over."),
+    "clean": ("clean", "Remove backups, leftovers, snapshots, segments that are over."),
     "history": ("history", "List the runs."),
-    "segments": ("segments", "Segment tables: create, load, show, delete; each load is a segment."),
+    "segments": ("segments", "Segment tables: create, load, show, delete and more."),
 }
 
 

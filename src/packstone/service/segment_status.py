@@ -109,7 +109,12 @@ def read_paths(data: Any) -> tuple[str, ...]:  # noqa: ANN401 - whatever a calle
         raise InvalidInputError(
             f"A {type(data).__name__} cannot be loaded; give a Spark DataFrame, an Arrow table or stream, or paths."
         )
-    return tuple(parse_location(os.fspath(one)).path for one in given)
+    return tuple(_input_path(os.fspath(one)) for one in given)
+
+
+def _input_path(text: str) -> str:
+    """An input is a path or a URI: ``day.csv`` that is not there is a missing file, not a table of a catalog."""
+    return parse_location(text if ":" in text or not text.strip() else os.path.abspath(text)).path  # noqa: PTH100 - pathlib would tidy it
 
 
 def list_live_files(io: FileIO, table: str, status: TableStatus) -> LiveFiles:

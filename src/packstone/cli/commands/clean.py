@@ -9,7 +9,7 @@ import click
 from packstone.cli import options
 
 
-@click.command("clean", short_help="Remove backups, leftovers, snapshots and segments whose time is over.")
+@click.command("clean", short_help="Remove backups, leftovers, snapshots, segments that are over.")
 @click.argument("target")
 @click.option("--dry-run", is_flag=True, help="Only say what would be removed.")
 @click.option("--expire-snapshots", is_flag=True, help="Paimon: also expire snapshots, by the table's own options.")

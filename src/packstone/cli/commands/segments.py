@@ -32,7 +32,7 @@ class _InOrder(click.Group):
         return list(self.commands)
 
 
-@click.group("segments", cls=_InOrder, short_help="Segment tables: create, load, show, delete; each load is a segment.")
+@click.group("segments", cls=_InOrder, short_help="Segment tables: create, load, show, delete and more.")
 def command() -> None:
     """Make and fill segment tables: every load is a segment of its own, and compaction keeps their number small.
 
