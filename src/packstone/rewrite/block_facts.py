@@ -173,10 +173,13 @@ def _count_leaves(kind: pa.DataType) -> int:
 
 
 def _extremes(column: pa.ChunkedArray) -> tuple[Any, Any]:
-    found = [ends for ends in map(find_extremes, column.chunks) if ends[0] is not None]
-    if not found:
-        return None, None
-    return min(low for low, _ in found), max(high for _, high in found)
+    least: Any = None
+    most: Any = None
+    for low, high in map(find_extremes, column.chunks):  # one after the other: values may be megabytes long
+        if low is not None:
+            least = low if least is None else min(least, low)
+            most = high if most is None else max(most, high)
+    return least, most
 
 
 def _footer_extremes(chunk: pq.ColumnChunkMetaData, kind: pa.DataType) -> tuple[Any, Any]:

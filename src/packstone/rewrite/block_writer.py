@@ -22,6 +22,10 @@ if TYPE_CHECKING:
     from packstone.storage.fileio import FileIO
 
 _PIECES = 4  # a batch of more than this share of a block is taken in pieces
+# Small pages make a fine page index, and let many files be open side by side when they are merged.
+_PAGE_BYTES = 256 << 10
+_PAGE_ROWS = 20_000
+_VALUES_BETWEEN_LOOKS = 1024  # PyArrow's own number
 _ENCODED_PCT = 30  # of a decoded row, a guess until the first row group tells
 
 
@@ -146,6 +150,9 @@ class _OpenFile:
                 schema,
                 metadata_collector=self._metadata,
                 write_page_index=True,
+                data_page_size=_PAGE_BYTES,
+                max_rows_per_page=_PAGE_ROWS,
+                write_batch_size=_values_between_looks(sample),
                 sorting_columns=sorting or None,
                 **options,
             )
@@ -170,3 +177,9 @@ class _OpenFile:
     def abandon(self) -> None:
         """Close without caring for the content."""
         self._sink.close()
+
+
+def _values_between_looks(sample: pa.Table) -> int:
+    """PyArrow looks at the size of a page or dictionary after so many values: with big ones it must look earlier."""
+    widest = max((column.nbytes for column in sample.columns), default=0) // max(1, sample.num_rows)
+    return min(_VALUES_BETWEEN_LOOKS, max(1, _PAGE_BYTES // max(1, widest)))

@@ -16,8 +16,8 @@ from itertools import zip_longest
 from typing import TYPE_CHECKING
 
 from packstone.rewrite.block_writer import BlockWriter
-from packstone.rewrite.merge_memory import SpilledRun, share_memory
-from packstone.rewrite.merge_spec import FileFormat, InputFile, unpack_schema
+from packstone.rewrite.merge_spec import unpack_schema
+from packstone.rewrite.ordered_memory import share_runs
 from packstone.rewrite.ordered_range import OrderedRange
 from packstone.rewrite.ordered_rows import OrderedReader
 from packstone.rewrite.ordered_spec import BlockOutput, OrderedFile, OrderedMergeSpec, OrderedResult, OrderedSection
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from packstone.storage.fileio import FileIO
 
-_BATCH_BYTES = 8 << 20  # of files that are read alone
+_BATCH_BYTES = 4 << 20  # of files that are read alone
 _BLOCK_SHARE = 0.25  # of the memory, a row group while it is gathered
 _DECODED_RATIO = 1.5  # decoded bytes of a row for each byte of its pages, a guess
 
@@ -121,7 +121,7 @@ class _Merge:
         else:
             for section in self.spec.sections:
                 with ExitStack() as stack:
-                    yield from self._merge_runs(section, (), stack=stack)
+                    yield from self._merge_runs(section, None, stack=stack)
 
     def _merge_all(self) -> Iterator[pa.RecordBatch]:
         """Sort what is not sorted, and merge it with the runs of all sections."""
@@ -129,40 +129,32 @@ class _Merge:
             tuple(file for run in end_to_end for file in run)
             for end_to_end in zip_longest(*self.spec.sections, fillvalue=())
         )
+        unsorted = (piece.batch for piece in self._read(self.spec.unsorted, _BATCH_BYTES, is_sorted=False))
         with ExitStack() as stack:
-            sorter = RowSorter(
-                self.schema,
-                self.spec.sort_columns,
-                memory_bytes=self.spec.memory_bytes - (self._block_bytes() if runs else 0),
-                temp_folder=self.temp_folder,
-            )
-            stack.callback(sorter.close)
-            for piece in self._read(self.spec.unsorted, _BATCH_BYTES, is_sorted=False):
-                sorter.add(piece.batch)
-            if runs:
-                yield from self._merge_runs(runs, sorter.open_runs(stack), stack=stack)
-            else:
-                yield from sorter.sorted_batches()
+            yield from self._merge_runs(runs, unsorted, stack=stack)
 
     def _merge_runs(
-        self, section: OrderedSection, more: Sequence[Iterator[Piece]], *, stack: ExitStack
+        self, section: OrderedSection, unsorted: Iterator[pa.RecordBatch] | None, *, stack: ExitStack
     ) -> Iterator[pa.RecordBatch]:
         section = tuple(run for run in section if run)
-        if len(section) <= 1 and not more:
+        if len(section) <= 1 and unsorted is None:
             for run in section:
                 yield from check_order(self._read(run, _BATCH_BYTES), self.spec.sort_columns)
             return
         memory_bytes = self.spec.memory_bytes - self._block_bytes()
-        shares = share_memory(self.io, _as_inputs(section), memory_bytes // (2 if more else 1))
-        cursors = [RunCursor(pieces, self.spec.sort_columns) for pieces in more]
-        for at, run in enumerate(section):
-            pieces = self._read(run, shares.batch_bytes)
-            if at in shares.spilled_runs:
-                spilled = SpilledRun(pieces, self.schema, temp_folder=self.temp_folder)
-                stack.callback(spilled.close)
-                pieces = spilled.read()
-            cursors.append(RunCursor(pieces, self.spec.sort_columns))
-        yield from merge_cursors(cursors, self.spec.sort_columns)
+        shares = share_runs(self.io, section, memory_bytes, beside_sorter=unsorted is not None)
+        sorter = RowSorter(self.schema, self.spec.sort_columns, memory_bytes=memory_bytes, temp_folder=self.temp_folder)
+        stack.callback(sorter.close)
+        for batch in unsorted or ():
+            sorter.add(batch)
+        for run in shares.sorted_anew:
+            for batch in check_order(self._read(run, _BATCH_BYTES), self.spec.sort_columns):
+                sorter.add(batch)
+        if not shares.kept:
+            yield from sorter.sorted_batches()
+            return
+        runs = [*(self._read(run, shares.batch_bytes) for run in shares.kept), *sorter.open_runs(stack)]
+        yield from merge_cursors([RunCursor(run, self.spec.sort_columns) for run in runs], self.spec.sort_columns)
 
     def _read(self, files: Sequence[OrderedFile], batch_bytes: int, *, is_sorted: bool = True) -> Iterator[Piece]:
         for file in files:
@@ -176,22 +168,6 @@ class _Merge:
             groups = (metadata.row_group(at) for at in range(metadata.num_row_groups))
             row_bytes = sum(group.total_byte_size for group in groups) / max(1, metadata.num_rows)
         return min(output.block_bytes, int(row_bytes * _DECODED_RATIO * output.block_rows))
-
-
-def _as_inputs(section: OrderedSection) -> tuple[tuple[InputFile, ...], ...]:
-    return tuple(
-        tuple(
-            InputFile(
-                path=file.path,
-                file_format=FileFormat.PARQUET,
-                size_bytes=file.size_bytes,
-                rows=file.rows,
-                columns=(),
-            )
-            for file in run[:1]
-        )
-        for run in section
-    )
 
 
 def _row_bytes(files: Sequence[OrderedFile]) -> float:

@@ -8,7 +8,6 @@ are sorted and the rest settles what is equal in them.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -82,10 +81,10 @@ def _components(column: pa.Array, extremes: Sequence[int] | None) -> Iterator[Co
     if not _has_long_strings(column):
         yield from find_components(column, extremes=extremes)
         return
-    ranks: np.ndarray[Any, Any] = pc.rank(
-        column.cast(pa.large_binary()), sort_keys="ascending", null_placement="at_start", tiebreaker="dense"
-    ).to_numpy()
-    yield from number_components(ranks.astype(np.int64))
+    ranks = pc.rank(column.cast(pa.large_binary()), sort_keys="ascending", tiebreaker="dense").to_numpy()
+    # Ranks begin at 1, so nulls come first with 0.
+    known = column.is_valid().to_numpy(zero_copy_only=False)
+    yield from number_components(np.where(known, ranks, 0).astype(np.int64))
 
 
 def _has_long_strings(column: pa.Array) -> bool:

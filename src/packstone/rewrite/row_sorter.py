@@ -22,12 +22,13 @@ from packstone.rewrite.ordered_window import merge_cursors
 from packstone.rewrite.row_order import make_words, order_rows
 from packstone.rewrite.run_cursor import Piece, RunCursor
 
-_CHUNK_SHARE = 0.5  # of the memory, a chunk with all that sorting it takes
+_CHUNK_SHARE = 0.4  # of the memory, a chunk with all that sorting it takes
 _COPIES = 2
-_SORT_BYTES = 56  # words, row numbers and what is compared of them, a row
+_SORT_BYTES = 48  # words, row numbers and what is compared of them, a row
+_WINDOW_BYTES = 24  # the same in a window, where only a part of the rows that wait is sorted
 _MAX_CHUNK_BYTES = 1 << 30  # a column of strings ends at 2 GB
 _PIECE_SHARE = 16  # of a chunk; how much is taken in at once
-_BATCHES_SHARE = 512  # of the memory, a batch of a spilled run
+_BATCHES_SHARE = 256  # of the memory, a batch of a spilled run
 _MIN_BATCH_BYTES, _MAX_BATCH_BYTES = 64 << 10, 2 << 20
 _CURSOR_SHARE = 0.3
 _BATCHES_PER_CURSOR = 3
@@ -64,7 +65,9 @@ class RowSorter:
                 continue
             kept = _own(part)
             self._waiting.append(kept)
-            self._waiting_bytes += kept.nbytes * _COPIES + kept.num_rows * _SORT_BYTES
+            # Words are made of copies of strings.
+            keys = sum(kept.column(name).nbytes for name in self._sort_columns)
+            self._waiting_bytes += kept.nbytes * _COPIES + keys + kept.num_rows * _SORT_BYTES
             if self._waiting_bytes >= self._chunk_bytes:
                 self._spill()
 
@@ -157,7 +160,7 @@ class _Run:
                 batch = whole.slice(start, step)
                 size_bytes = batch.nbytes
                 self.size_bytes += size_bytes
-                self.widest_bytes = max(self.widest_bytes, size_bytes)
+                self.widest_bytes = max(self.widest_bytes, size_bytes + batch.num_rows * _WINDOW_BYTES)
                 yield Piece(batch=batch, path=_SORTED)
 
 
@@ -181,5 +184,5 @@ def _own(batch: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def _rows_of(size_bytes: int, rows: int, batch_bytes: int) -> int:
-    """How many of the rows make a batch."""
-    return max(1, int(batch_bytes / max(1.0, size_bytes / max(1, rows))))
+    """How many of the rows make a batch, with what merging them will take."""
+    return max(1, int(batch_bytes / (size_bytes / max(1, rows) + _WINDOW_BYTES)))

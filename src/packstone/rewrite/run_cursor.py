@@ -31,9 +31,16 @@ class BatchKeys:
     def count_until(self, bound: RowKey) -> int:
         """How many rows, of a sorted batch, are not above the bound."""
         first = self._columns[0]
-        if len(self._columns) == 1 and isinstance(first.values, np.ndarray) and first.valid is None:
-            return int(np.searchsorted(first.values, bound[0][1], side="right")) if len(bound[0]) > 1 else 0
-        return bisect_right(range(self._rows), bound, key=self.get)
+        if not isinstance(first.values, np.ndarray) or first.valid is not None:
+            return bisect_right(range(self._rows), bound, key=self.get)
+        if len(bound[0]) == 1:
+            return 0
+        end = int(np.searchsorted(first.values, bound[0][1], side="right"))
+        if len(self._columns) == 1:
+            return end
+        # Only rows that are equal in the first column have to be looked at one by one.
+        start = int(np.searchsorted(first.values, bound[0][1], side="left"))
+        return start + bisect_right(range(start, end), bound, key=self.get)
 
 
 class _Sortable:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from packstone.storage.fileio import FileIO
 
 _SAMPLED_ROWS = 8192
+_SAMPLED_BYTES = 8 << 20  # of rows: wide ones are sampled more thinly, for the sample is copied
 _DICTIONARY_BYTES = 1 << 20  # a bigger dictionary is given up by the writer, after the work was done
 _FOOTER_VALUE_BYTES = 2048  # PyArrow leaves longer values out of its statistics
 _CODECS = {"none": "NONE", "uncompressed": "NONE", "null": "NONE"}
@@ -144,7 +145,7 @@ def _leaf_types(kind: pa.DataType) -> Iterator[pa.DataType]:
 
 def _dictionary_columns(schema: pa.Schema, sample: pa.Table) -> Iterator[str]:
     """Name the leaf columns whose values repeat enough: to try the others costs a quarter of the encoding."""
-    step = max(1, sample.num_rows // _SAMPLED_ROWS)
+    step = max(1, sample.num_rows // _SAMPLED_ROWS, sample.nbytes // _SAMPLED_BYTES)
     picked = sample.take(to_column(np.arange(0, sample.num_rows, step)))
     for field in schema:
         if pt.is_nested(field.type):

@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from packstone.errors import VerificationError
+from packstone.rewrite.block_facts import read_part
 from packstone.rewrite.merged_view.check_shape import check_columns
 from packstone.rewrite.merged_view.coded_rows import is_coded
 from packstone.rewrite.merged_view.key_share import KeyShare
@@ -79,6 +80,7 @@ class WholeRows:
                     f"{file.path} has {parquet.metadata.num_rows} rows, but {file.rows} were recorded.", file=file.path
                 )
             check_columns(parquet, file.path, list(schema))
+            _check_places(parquet.metadata, file)
             paths = [parquet.metadata.schema.column(at).path for at, _, _ in sorting_of(parquet.metadata)]
             if paths != list(sort_columns):
                 raise VerificationError(f"{file.path} states an order by {paths}, not {sort_columns}.", file=file.path)
@@ -94,6 +96,18 @@ class WholeRows:
         width = max(self._row_bytes, encoded if len(columns) == len(parquet.schema_arrow) else 1)
         rows = min(_MOST_BATCH_ROWS, max(1, self._batch_bytes // width))
         yield from read_batches(parquet, path, batch_rows=rows, columns=columns, row_groups=groups)
+
+
+def _check_places(footer: pq.FileMetaData, file: WrittenBlockFile) -> None:
+    part = read_part(file.part)
+    recorded = list(zip(part.column("size_bytes").to_pylist(), part.column("offset").to_pylist(), strict=True))
+    found = []
+    for at in range(footer.num_row_groups):
+        chunks = [footer.row_group(at).column(leaf) for leaf in range(footer.num_columns)]
+        first = chunks[0].dictionary_page_offset or chunks[0].data_page_offset  # the first page of the first column
+        found.append((sum(chunk.total_compressed_size for chunk in chunks), first))
+    if found != recorded:
+        raise VerificationError(f"{file.path}: sizes and offsets of row groups are not those recorded.", file=file.path)
 
 
 def _chunk(group: pq.RowGroupMetaData, column: str) -> pq.ColumnChunkMetaData:
