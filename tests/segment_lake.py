@@ -131,7 +131,7 @@ class SegmentLake:
 
     def versions(self):
         """The numbers of all status files."""
-        return sorted(int(path.stem) for path in (self.path / "Metadata/status").iterdir())
+        return sorted(int(path.stem) for path in (self.path / "Metadata/status").glob("[0-9]*.json"))
 
     def status(self, version=None):
         """One version as it stands on disk, its entries as dicts."""

@@ -50,6 +50,7 @@ def check_tidy(lake, where):
     for folder, wanted in (("attempts", 0), ("segments", 1), ("index", 1)):
         assert len(list((lake.path / "Metadata" / folder).iterdir())) == wanted, (where, folder)
     assert not list((lake.path / "Metadata/trash").glob("*")), where
+    assert not list(lake.path.rglob(".new-*")), where
     named = {lake.status(version)["retired_file"] for version in lake.versions()}
     assert {path.name for path in (lake.path / "Metadata/retired").iterdir()} <= named, where
 

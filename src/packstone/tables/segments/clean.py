@@ -17,8 +17,8 @@ Killed anywhere, the next clean finds the same entries and removes what is left 
 because it names the others. The other way round, files that a kill left behind would be in no list that anybody looks
 at. No live file can be hit: an entry never leaves the retired list but for the history (transitions.py), a new segment
 never has the name of an old one's file, and what a version that stays names is kept. Versions go before the segments
-that only they name, from the oldest upwards as the commit needs it (status_files.py), so a reader of an old version
-finds either all of it or no version. Two cleans at once remove the same things, which is harmless, and the second
+that only they name, below a floor that is raised first (status_files.py), so a reader of an old version finds either
+all of it or no version. Two cleans at once remove the same things, which is harmless, and the second
 one's commit finds its entries gone and writes nothing.
 """
 
@@ -33,6 +33,7 @@ from packstone.storage.fileio import Kind
 from packstone.tables.segments.dead_attempts import DeadAttempt, DoomedFile, describe_all, files_of, find_dead
 from packstone.tables.segments.layout import (
     METADATA_FOLDER,
+    floor_folder,
     history_folder,
     index_folder,
     parse_status_name,
@@ -241,7 +242,7 @@ def _expired(
 
 
 def _stray_versions(io: FileIO, table: str, versions: range, *, before_ms: int) -> Iterator[DoomedFile]:
-    """Version files below all versions, of writers that slept too long and died (status_files.py)."""
+    """Version files below the floor: of a clean that was killed, or of writers that slept too long and died."""
     for entry in _list(io, status_folder(table)):
         number = parse_status_name(entry.name)
         if number is not None and number < versions.start and entry.mtime_ns // 1_000_000 < before_ms:
@@ -267,7 +268,8 @@ def _unnamed_metadata(io: FileIO, table: str, named: frozenset[str], *, before_m
 def _own_folders(table: str) -> tuple[str, ...]:
     """Where only we write, and write whole files."""
     lists = (retired_folder(table), history_folder(table))
-    return (f"{table}/{METADATA_FOLDER}", status_folder(table), *lists, segments_folder(table), index_folder(table))
+    files = (segments_folder(table), index_folder(table))
+    return (f"{table}/{METADATA_FOLDER}", status_folder(table), floor_folder(table), *lists, *files)
 
 
 def _old_trash(io: FileIO, table: str, *, before_ms: int) -> tuple[tuple[TrashFolder, ...], int]:
