@@ -108,7 +108,7 @@ def split_files(
     group: list[InputPiece] = []
     room = task_bytes
     for piece in (piece for file in files for piece in _split(io, file, task_bytes=task_bytes, options=options)):
-        if group and piece.size_bytes > room:
+        if group and piece.size_bytes > 2 * room:  # else it is nearer to the size asked for with the piece
             yield tuple(group)
             group, room = [], task_bytes
         group.append(piece)

@@ -152,3 +152,17 @@ def test_a_killed_load_is_cleaned(scene, children):
     assert list_attempts(IO, scene.path) == ()
     assert set(Path(scene.path).rglob("*.parquet")) - {*Path(scene.path).rglob("trash/**/*.parquet")} == before
     assert scene.rows() == BEFORE
+
+
+def test_loads_at_once(scene, children):
+    """Loads in processes of their own never wait for each other, and all of them succeed."""
+    started = [
+        children.start("load_rows", path=scene.path, inputs=scene.inputs, **FORMS[form])
+        for form in ("unsorted", "global", "bad", "global")
+    ]
+    done = [children.wait(pid) for pid in started]
+    assert all("error" not in one for one in done), done
+    assert len({one["value"]["segment"] for one in done}) == len(done)
+    assert scene.rows() == BEFORE + LOADED + LOADED + LOADED + LOADED
+    assert scene.strangers() == []
+    assert list_attempts(IO, scene.path) == ()

@@ -12,8 +12,8 @@ from __future__ import annotations
 
 import time
 import zlib
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Generator, Iterable, Iterator
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final
@@ -170,8 +170,9 @@ class LoadWriter:
         """Write all rows; the files stand in the order of rows."""
         writer = BlockWriter(self._io, self._target.output, schema=self._schema, name_file=self._name_file)
         try:
-            for batch in self._ordered(batches):
-                writer.write(batch)
+            with closing(self._ordered(batches)) as rows:
+                for batch in rows:
+                    writer.write(batch)
             files = writer.close()
         except BaseException:
             writer.abandon()
@@ -197,7 +198,7 @@ class LoadWriter:
                 drop_created(self._io, self._target.table, self._target.attempt, label=label)
             raise
 
-    def _ordered(self, batches: Iterable[InputBatch]) -> Iterator[pa.RecordBatch]:
+    def _ordered(self, batches: Iterable[InputBatch]) -> Generator[pa.RecordBatch, None, None]:
         """The converted rows, sorted if the load sorts."""
         sort_columns = self._target.output.sort_columns
         if not sort_columns:
@@ -207,7 +208,8 @@ class LoadWriter:
             for batch in self._converted(batches):
                 sorter.add(batch)
             # Rows are gathered while those before them are encoded.
-            yield from read_ahead(sorter.sorted_batches())
+            with closing(read_ahead(sorter.sorted_batches())) as ahead:
+                yield from ahead
 
     def _converted(self, batches: Iterable[InputBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
