@@ -48,11 +48,13 @@ def main() -> int:
         health = run(lake / "lake", "health", "orders")
         compact = run(lake / "lake", "compact", "orders", "--header", "1")
         tour = run(lake, "demo", "--folder", str(lake / "tour"))
+        segments = find_part(tour, "packstone compact sales", "Four loads")
         paimon = run(ROOT / "examples/paimon", "plan", "orders", "--partitions", "dt=2024-05-01")
     draw("health", f"{prompt('health orders')}\n{health}")
     draw("compact", f"{prompt('compact orders --header 1')}\n{compact}")
     draw("before-after", find_step(tour, "Before and after"))
     draw("paimon-plan", f"{prompt('plan orders --partitions dt=2024-05-01')}\n{paimon}")
+    draw("segments", segments)
     return 0
 
 
@@ -82,6 +84,14 @@ def find_step(tour: str, title: str) -> str:
     first = next(at for at, line in enumerate(lines) if title in line) + 1
     last = next(at for at in range(first, len(lines)) if "up to" in lines[at] or "one file" in lines[at])
     return "\n".join(lines[first : last + 1])
+
+
+def find_part(tour: str, first: str, after: str) -> str:
+    """Cut some commands out of the tour, up to the sentence that follows them."""
+    lines = tour.splitlines()
+    start = next(at for at, line in enumerate(lines) if first in Text.from_ansi(line).plain)
+    end = next(at for at in range(start, len(lines)) if after in lines[at])
+    return "\n".join(lines[start:end])
 
 
 def draw(name: str, ansi: str) -> None:

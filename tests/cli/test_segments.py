@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import packstone as library
-from packstone.errors import InvalidInputError
+from packstone.errors import InvalidInputError, RefusedError
 
 JSON_PAGE = Path(__file__).resolve().parents[2] / "docs" / "json.md"
 SCHEMA = "id long not null, name string, price decimal(8,2)"
@@ -135,6 +135,9 @@ def test_the_files_of_a_segment_table_are_never_merged_raw(table, tree, packston
     before = tree(table)
     done = packstone("compact", table.parent, "--format", "json")
     assert "a segment table, whose files are named in its status" in done.skipped("sales")
+    for path in (table, table / "Fact" / "Segment_0"):
+        with pytest.raises(RefusedError, match="a segment table, whose files are named in its status"):
+            library.HiveTable(str(path))
     assert tree(table) == before
 
 
