@@ -131,7 +131,8 @@ class DeleteReport:
         """The segments in words, cut off where they are too many to read."""
         named = ", ".join(map(str, self.segments[:10]))
         more = f" and {len(self.segments) - 10:,} more" if len(self.segments) > 10 else ""  # noqa: PLR2004 - as above
-        return f"segment{'s' if len(self.segments) > 1 else ''} {named}{more} ({self.rows:,} row{'' if self.rows == 1 else 's'})"
+        rows = "1 row" if self.rows == 1 else f"{self.rows:,} rows"
+        return f"segment{'s' if len(self.segments) > 1 else ''} {named}{more} ({rows})"
 
     def to_json(self) -> dict[str, Any]:
         """The documented keys."""
