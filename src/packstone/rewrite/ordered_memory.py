@@ -28,8 +28,8 @@ _BATCHES_PER_CURSOR = 3
 # Of the memory that is counted here a process takes about half as much again: see merge_memory.
 _COUNTED_SHARE = 0.64
 _OPEN_SHARE = 0.6
-_OPEN_SHARE_BESIDE_SORTER = 0.3
-_BATCH_SHARE = 0.35
+_OPEN_SHARE_BESIDE_SORTER = 0.2
+_BATCH_SHARE = 0.3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

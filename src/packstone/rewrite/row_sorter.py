@@ -65,9 +65,9 @@ class RowSorter:
                 continue
             kept = _own(part)
             self._waiting.append(kept)
-            # Words are made of copies of strings.
+            # Words are made of copies of strings, with where each begins and ends.
             keys = sum(kept.column(name).nbytes for name in self._sort_columns)
-            self._waiting_bytes += kept.nbytes * _COPIES + keys + kept.num_rows * _SORT_BYTES
+            self._waiting_bytes += kept.nbytes * _COPIES + keys * _COPIES + kept.num_rows * _SORT_BYTES
             if self._waiting_bytes >= self._chunk_bytes:
                 self._spill()
 
