@@ -154,8 +154,8 @@ class _Walk:
         lists: list[list[Segment]] = [[] for _ in thresholds]
         left: list[Segment] = []
         for at, segment in enumerate(window):
-            joining: Segment | None = segment
-            while joining is not None:
+            joining = segment
+            while True:
                 level = joining.id.merges
                 if level >= len(thresholds) or not may_join(joining, options):
                     left.append(joining)
