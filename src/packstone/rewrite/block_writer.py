@@ -16,6 +16,7 @@ from packstone.errors import CorruptionError
 from packstone.rewrite.block_facts import PartSoFar, leaf_numbers
 from packstone.rewrite.data_files.parquet_output import writer_options
 from packstone.rewrite.ordered_spec import BlockOutput, WrittenBlockFile
+from packstone.rewrite.parquet_writer import can_write
 from packstone.rewrite.run_cursor import BatchKeys, RowKey
 
 if TYPE_CHECKING:
@@ -144,6 +145,8 @@ class _OpenFile:
         leaves = leaf_numbers(schema)
         sorting = [pq.SortingColumn(leaves[name], nulls_first=True) for name in output.sort_columns]
         options = writer_options(schema, output, sample)
+        if can_write("max_rows_per_page"):
+            options["max_rows_per_page"] = _PAGE_ROWS
         try:
             self._writer = pq.ParquetWriter(
                 self._sink,
@@ -151,7 +154,6 @@ class _OpenFile:
                 metadata_collector=self._metadata,
                 write_page_index=True,
                 data_page_size=_PAGE_BYTES,
-                max_rows_per_page=_PAGE_ROWS,
                 write_batch_size=_values_between_looks(sample),
                 sorting_columns=sorting or None,
                 **options,

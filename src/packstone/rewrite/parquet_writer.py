@@ -85,7 +85,7 @@ def find_writer_settings(file: pq.ParquetFile, *, codec: str, files: int = 1) ->
             "use_deprecated_int96_timestamps": int96,
             "store_schema": False,  # the inputs' own note travels with the key-values, byte for byte
         }
-        if _UTC_TIME in wanted and _can_write("write_time_adjusted_to_utc"):
+        if _UTC_TIME in wanted and can_write("write_time_adjusted_to_utc"):
             options["write_time_adjusted_to_utc"] = True
         tree = _tree_written(schema, options)
         if tree == wanted:
@@ -162,7 +162,7 @@ def _data_options(metadata: pq.FileMetaData, *, codec: str, files: int) -> dict[
         options["compression"] = codecs or "SNAPPY"
     blooms = bloom_columns_of(metadata)
     if blooms:
-        if not _can_write("bloom_filter_options"):
+        if not can_write("bloom_filter_options"):
             raise UnfaithfulError("it has bloom filters, which this PyArrow cannot write; upgrade pyarrow")
         distinct = {path: min(_MAX_DISTINCT, files * each) for path, each in blooms.items()}
         options["bloom_filter_options"] = {path: {"ndv": ndv, "fpp": _BLOOM_FPP} for path, ndv in distinct.items()}
@@ -180,7 +180,7 @@ def _values_between_looks(metadata: pq.FileMetaData) -> int:
     return min(_VALUES_BETWEEN_LOOKS, max(1, _PAGE_BYTES // max(1, widest)))
 
 
-def _can_write(option: str) -> bool:
+def can_write(option: str) -> bool:
     """Whether this PyArrow's writer knows an option; some versions name it only in the function."""
     return any(option in inspect.signature(one).parameters for one in (pq.ParquetWriter.__init__, pq.write_table))
 
