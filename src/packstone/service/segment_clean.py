@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from packstone.errors import UnavailableError, storage_sentence
 from packstone.service.commit_tools import make_commit_tools, now_ms
 from packstone.service.interrupts import finish_first
 from packstone.tables.segments.clean import CleanPlan, plan_clean
@@ -73,6 +74,9 @@ def clean_segments(io: FileIO, table: str, *, dry_run: bool) -> SegmentCleanRepo
     """Look, and unless it is a dry run, remove; a dry run tells the same and changes nothing at all."""
     plan = plan_clean(io, table, now_ms=now_ms())
     if not dry_run:
-        with finish_first():
-            remove_expired(io, plan, tools=make_commit_tools())
+        try:
+            with finish_first():
+                remove_expired(io, plan, tools=make_commit_tools())
+        except OSError as error:
+            raise UnavailableError(f"{storage_sentence(error)} Run clean again: it removes what is left.") from error
     return SegmentCleanReport(table=table, dry_run=dry_run, plan=plan)

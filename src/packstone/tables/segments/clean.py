@@ -35,9 +35,11 @@ from packstone.tables.segments.layout import (
     METADATA_FOLDER,
     floor_folder,
     history_folder,
+    history_path,
     index_folder,
     parse_status_name,
     retired_folder,
+    retired_path,
     segments_folder,
     status_folder,
     status_path,
@@ -207,7 +209,7 @@ def _kept_versions(io: FileIO, table: str, versions: range, *, cutoff_ms: int) -
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Needed:
     segment_files: frozenset[str]
-    lists: frozenset[str]
+    lists: frozenset[str]  # whole paths: one commit gives its retired list and its history the same name
 
 
 def _read_needed(io: FileIO, table: str, kept: range) -> _Needed:
@@ -217,7 +219,9 @@ def _read_needed(io: FileIO, table: str, kept: range) -> _Needed:
     for version in kept:
         status = read_version(io, table, version)
         segment_files.update(entry.segment_file for entry in status.entries if entry.segment_file is not None)
-        lists.update(name for name in (status.retired_file, *status.history_files) if name is not None)
+        if status.retired_file is not None:
+            lists.add(retired_path(table, status.retired_file))
+        lists.update(history_path(table, name) for name in status.history_files)
     return _Needed(segment_files=frozenset(segment_files), lists=frozenset(lists))
 
 
@@ -259,9 +263,9 @@ def _unnamed_metadata(io: FileIO, table: str, named: frozenset[str], *, before_m
     ):
         for entry in _list(io, folder):
             is_old = entry.mtime_ns // 1_000_000 < before_ms
-            if entry.kind is Kind.FILE and is_old and pattern.fullmatch(entry.name) and entry.name not in named:
-                path = f"{folder}/{entry.name}".removeprefix(f"{table}/")
-                found.append(DoomedFile(path=path, size_bytes=entry.size_bytes))
+            path = f"{folder}/{entry.name}"
+            if entry.kind is Kind.FILE and is_old and pattern.fullmatch(entry.name) and path not in named:
+                found.append(DoomedFile(path=path.removeprefix(f"{table}/"), size_bytes=entry.size_bytes))
     return tuple(found)
 
 
