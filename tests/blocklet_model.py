@@ -176,7 +176,7 @@ def slow_index(blocklets, *, size=256, sort_columns=()):
     lines = []
     for rows in blocklets:
         line = {"rows": len(rows)}
-        for name in SCHEMA.names:
+        for name in rows[0]:
             line |= facts_of(name, [row[name] for row in rows], size=size)
         for name in sort_columns:
             line |= {f"start.{name}": rows[0][name], f"end.{name}": rows[-1][name]}
@@ -186,11 +186,12 @@ def slow_index(blocklets, *, size=256, sort_columns=()):
 
 def own_index(blocklets, *, sort_columns=()):
     """The index of the same blocklets as a load makes it: a Parquet file is written and its part of the index."""
-    part, sink, footers = PartSoFar(SCHEMA, sort_columns), pa.BufferOutputStream(), []
+    schema = pa.schema([SCHEMA.field(name) for name in blocklets[0][0]])
+    part, sink, footers = PartSoFar(schema, sort_columns), pa.BufferOutputStream(), []
     options = {"store_decimal_as_integer": True, "store_schema": False, "metadata_collector": footers}
-    with pq.ParquetWriter(sink, SCHEMA, **options) as writer:
+    with pq.ParquetWriter(sink, schema, **options) as writer:
         for rows in blocklets:
-            table = pa.Table.from_pylist(rows, schema=SCHEMA)
+            table = pa.Table.from_pylist(rows, schema=schema)
             writer.write_table(table, row_group_size=len(rows))
             part.add(table)
     return read_part(part.finish(footers[0]))
@@ -201,15 +202,27 @@ def values_of(name):
     return st.none() | st.sampled_from(POOL[name])
 
 
+def columns_of():
+    """A few columns: what happens in one does not depend on the others."""
+    return st.lists(st.sampled_from(SCHEMA.names), min_size=1, max_size=2, unique=True)
+
+
 @st.composite
-def blocklets_of(draw):
+def blocklets_of(draw, names):
     """A few blocklets; in each, a column has only a few of its values, or only nulls."""
     blocklets = []
     for _ in range(draw(st.integers(1, 5))):
-        narrow = {name: draw(st.lists(values_of(name), min_size=1, max_size=2)) for name in SCHEMA.names}
-        row = st.fixed_dictionaries({name: st.sampled_from(narrow[name]) for name in SCHEMA.names})
+        narrow = {name: draw(st.lists(values_of(name), min_size=1, max_size=2)) for name in names}
+        row = st.fixed_dictionaries({name: st.sampled_from(narrow[name]) for name in names})
         blocklets.append(draw(st.lists(row, min_size=1, max_size=4)))
     return blocklets
+
+
+@st.composite
+def scenes(draw):
+    """Blocklets, and filters on their columns."""
+    names = draw(columns_of())
+    return draw(blocklets_of(names)), draw(st.lists(filters(names), min_size=1, max_size=4))
 
 
 def scalar(name, value):

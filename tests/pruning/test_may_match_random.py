@@ -2,7 +2,7 @@
 
 import numpy as np
 import pyarrow as pa
-from blocklet_model import blocklets_of, filters, own_index, slow_index, truth
+from blocklet_model import own_index, scenes, slow_index, truth
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -21,20 +21,20 @@ def check(node, index, blocklets):
 
 
 @settings(max_examples=200, deadline=None)
-@given(
-    blocklets=blocklets_of(), nodes=st.lists(filters(), min_size=1, max_size=4), size=st.sampled_from([1, 2, 3, 256])
-)
-def test_pruning_by_a_slow_index_is_sound(blocklets, nodes, size):
+@given(scene=scenes(), size=st.sampled_from([1, 2, 3, 256]))
+def test_pruning_by_a_slow_index_is_sound(scene, size):
     """The index is computed by hand, with strings cut anywhere."""
+    blocklets, nodes = scene
     index = slow_index(blocklets, size=size)
     for node in nodes:
         check(node, index, blocklets)
 
 
 @settings(max_examples=60, deadline=None)
-@given(blocklets=blocklets_of(), nodes=st.lists(filters(), min_size=1, max_size=6))
-def test_pruning_by_the_index_of_a_load_is_sound_and_the_same(blocklets, nodes):
+@given(scene=scenes())
+def test_pruning_by_the_index_of_a_load_is_sound_and_the_same(scene):
     """The index comes from a Parquet footer as a load makes it, and prunes what the one by hand prunes."""
+    blocklets, nodes = scene
     own, slow = own_index(blocklets), slow_index(blocklets)
     for node in nodes:
         answers = check(node, own, blocklets)
@@ -43,9 +43,10 @@ def test_pruning_by_the_index_of_a_load_is_sound_and_the_same(blocklets, nodes):
 
 
 @settings(max_examples=60, deadline=None)
-@given(blocklets=blocklets_of(), node=filters(), data=st.data())
-def test_facts_that_are_missing_never_hurt(blocklets, node, data):
+@given(scene=scenes(), data=st.data())
+def test_facts_that_are_missing_never_hurt(scene, data):
     """Columns of the index that are not there, or null here and there, only make it prune less."""
+    blocklets, (node, *_) = scene
     index = slow_index(blocklets, size=2)
     all_may, all_must = check(node, index, blocklets)
     gone = data.draw(st.sets(st.sampled_from(index.column_names)))
@@ -60,9 +61,10 @@ def test_facts_that_are_missing_never_hurt(blocklets, node, data):
 
 
 @settings(max_examples=40, deadline=None)
-@given(blocklets=blocklets_of(), node=filters(), data=st.data())
-def test_some_positions_answer_as_all_do(blocklets, node, data):
+@given(scene=scenes(), data=st.data())
+def test_some_positions_answer_as_all_do(scene, data):
     """To ask for some blocklets, of an index in chunks, gives what asking for all of it gives."""
+    blocklets, (node, *_) = scene
     index = slow_index(blocklets)
     at = np.array(data.draw(st.lists(st.integers(0, len(blocklets) - 1), unique=True)), dtype=np.int64)
     chunks = pa.concat_tables([index.slice(row, 1) for row in range(len(blocklets))])
