@@ -353,8 +353,11 @@ def _columns(expression: Expression) -> Iterator[str]:
             yield expression.column
 
 
+_FLOATS = frozenset({"halffloat", "float", "double"})  # as Arrow prints its types
+
+
 def _bits(array: pa.Array) -> object:
-    return (len(array), array.to_numpy(zero_copy_only=False).tobytes() if "float" in str(array.type) else id(array))
+    return array.to_numpy(zero_copy_only=False).tobytes() if str(array.type) in _FLOATS else id(array)
 
 
 def _flat(parts: tuple[Expression, ...], kind: type[And | Or]) -> tuple[Expression, ...]:

@@ -60,7 +60,11 @@ def parse_filter(sql: str) -> Expression:
     from sqlglot import errors, exp  # noqa: PLC0415
 
     try:
-        tree = sqlglot.parse_one(sql, read="spark", into=exp.Condition)
+        # Not parse_one, which drops what follows a semicolon.
+        trees = sqlglot.Dialect.get_or_raise("spark").parse_into(exp.Condition, sql)
+        if len(trees) != 1 or trees[0] is None:
+            raise InvalidInputError(f"The filter {sql!r} is not valid SQL: one condition is needed.", sql=sql)
+        tree = trees[0]
         if tree.find(exp.Query, exp.AggFunc, exp.Window, exp.Command, exp.Placeholder):
             raise InvalidInputError(
                 f"The filter {sql!r} must be one test of each row, without queries, sums or parameters.", sql=sql

@@ -239,8 +239,9 @@ def _members(column: str, scalars: Sequence[pa.Scalar | None], kind: pa.DataType
     wanted = pa.binary() if pt.is_fixed_size_binary(kind) else kind
     array = pa.array(scalars, type=wanted)
     if is_text(kind) or is_binary(kind):  # the others come in order and once
-        array = pc.unique(array)
-        array = array.take(pc.sort_indices(array))
+        # As large binary, because views have no such kernels; it orders as text does.
+        array = pc.unique(array.cast(pa.large_binary()))
+        array = array.take(pc.sort_indices(array)).cast(wanted)
     return [OneOf(column=column, literals=ValueSet(array=array))]
 
 
