@@ -60,7 +60,7 @@ def parse_filter(sql: str) -> Expression:
     from sqlglot import errors, exp  # noqa: PLC0415
 
     try:
-        # Not parse_one, which drops what follows a semicolon.
+        # Not parse_one, which joins conditions around a semicolon to one block; that would pass as Unknown.
         trees = sqlglot.Dialect.get_or_raise("spark").parse_into(exp.Condition, sql)
         if len(trees) != 1 or trees[0] is None:
             raise InvalidInputError(f"The filter {sql!r} is not valid SQL: one condition is needed.", sql=sql)
