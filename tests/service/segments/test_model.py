@@ -3,16 +3,11 @@
 See ``segment_model.py`` for what is compared and what must hold after every step.
 """
 
-import os
-import shutil
-import tempfile
-from pathlib import Path
-
 import pytest
 from hypothesis import HealthCheck, note, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
-from segment_model import HOWS, SegmentModel, any_options, make_rows
+from segment_model import HOWS, SegmentModel, any_options, make_rows, quick_folder
 
 SCOPES = st.sampled_from([None, "NO_SORT", "LOCAL_SORT", "GLOBAL_SORT"])
 COUNTS = st.sampled_from([0, 1, 2, 7, 7, 20, 20, 1500])
@@ -38,17 +33,14 @@ MEDDLES = st.sampled_from(
     [None, None, "load", "overwrite", "delete", "minor", "major", "clean", "clean later", "alter"]
 )
 
-MEMORY = "/dev/shm"  # noqa: S108 - a folder of random name in it; there, a thousand syncs take no time
-
 
 class SegmentMachine(RuleBasedStateMachine):
     """One table, from its creation to the last clean."""
 
     def __init__(self):
         super().__init__()
-        memory = MEMORY if os.access(MEMORY, os.W_OK) else None
-        self.root = Path(tempfile.mkdtemp(prefix="packstone-model-", dir=memory))
-        self.model = SegmentModel(self.root)
+        self._folder = quick_folder()
+        self.model = SegmentModel(self._folder.__enter__())
 
     def teardown(self):
         """At last, everything that is not needed goes."""
@@ -58,7 +50,7 @@ class SegmentMachine(RuleBasedStateMachine):
             self.model.check_end()
         finally:
             self.model.close()
-            shutil.rmtree(self.root)
+            self._folder.__exit__(None, None, None)
 
     @rule(
         seed=st.integers(0, 10**6),
