@@ -22,8 +22,8 @@ _UNCOMPRESSED_BYTES: Final = 2
 _BODY_BYTES: Final = 3
 DATA_PAGE: Final = 0
 DATA_PAGE_V2: Final = 3
-_HEADER_OF: Final = {DATA_PAGE: 5, DATA_PAGE_V2: 8}
-_ENCODING_IN: Final = {DATA_PAGE: 2, DATA_PAGE_V2: 4}
+HEADER_OF: Final = {DATA_PAGE: 5, DATA_PAGE_V2: 8}
+ENCODING_IN: Final = {DATA_PAGE: 2, DATA_PAGE_V2: 4}
 _NUM_VALUES: Final = 1
 # PLAIN, RLE, BIT_PACKED, the three deltas, BYTE_STREAM_SPLIT: all that need no dictionary, and no unknown ones
 SELF_CONTAINED: Final = {
@@ -56,27 +56,28 @@ def count_pages(chunk: bytes | memoryview) -> PageCount:
     at = 0
     while at < len(chunk):
         header, at = read_struct(chunk, at)
-        kind = _number(header, _TYPE)
-        if kind not in _HEADER_OF:
+        kind = header_number(header, _TYPE)
+        if kind not in HEADER_OF:
             raise ValueError(f"a chunk holds a page of type {kind}")
-        data: Struct = header.get(_HEADER_OF[kind], (0, {}))[1]
-        encoding = _number(data, _ENCODING_IN[kind])
+        data: Struct = header.get(HEADER_OF[kind], (0, {}))[1]
+        encoding = header_number(data, ENCODING_IN[kind])
         if encoding not in _NUMBERS:
             raise ValueError(f"a data page has the encoding {encoding}")
-        found.values += _number(data, _NUM_VALUES)
+        found.values += header_number(data, _NUM_VALUES)
         found.pages += 1
-        found.encoded_bytes += _number(header, _UNCOMPRESSED_BYTES)
+        found.encoded_bytes += header_number(header, _UNCOMPRESSED_BYTES)
         found.by_encoding[kind, encoding] += 1
-        at += _number(header, _BODY_BYTES)
+        at += header_number(header, _BODY_BYTES)
     if at != len(chunk):
         raise ValueError("the last page of a chunk is longer than the chunk")
     return found
 
 
-def _number(struct: Struct, number: int) -> int:
+def header_number(struct: Struct, number: int) -> int:
+    """Return a field of a page's header that every page has; ValueError if it is not there, or no count."""
     if number not in struct:
         raise ValueError(f"a page header lacks the field {number}")
-    value: int = struct[number][1]
-    if value < 0:
-        raise ValueError(f"a page header has a negative field {number}")
+    value = struct[number][1]
+    if not isinstance(value, int) or value < 0:
+        raise ValueError(f"a page header has no count in the field {number}")
     return value

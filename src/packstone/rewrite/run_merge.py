@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from packstone.rewrite.data_files.key_share import KeyBounds
 from packstone.rewrite.data_files.parquet_rows import RowWidths
-from packstone.rewrite.data_files.rows import KeyBounds, RowFilter, read_rows
+from packstone.rewrite.data_files.rows import RowFilter, read_rows
 from packstone.rewrite.key_words import column_values
 from packstone.rewrite.merge_engines import Engine, make_engine
 from packstone.rewrite.merge_memory import SpilledRun, share_memory

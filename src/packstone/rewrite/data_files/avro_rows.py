@@ -22,8 +22,9 @@ from packstone.rewrite.data_files.avro_schema import to_arrow, without_logical_t
 from packstone.rewrite.parquet_footer import one_line
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
+    from packstone.rewrite.data_files.key_share import FileShare
     from packstone.storage.fileio import FileIO
 
 _MAX_BATCH_ROWS = 1 << 16
@@ -47,11 +48,9 @@ class AvroRows:
             [pa.field(f["name"], to_arrow(f["type"])) for f in schema["fields"] if f["name"] in wanted]
         )
 
-    def batches(
-        self, *, batch_bytes: int, skip: Callable[[Any, Any], bool] | None = None, skip_on: str = ""
-    ) -> Iterator[tuple[int, pa.RecordBatch]]:
+    def batches(self, *, batch_bytes: int, share: FileShare | None = None) -> Iterator[tuple[int, pa.RecordBatch]]:
         """Yield batches of about so many bytes; a block is never cut."""
-        del skip, skip_on
+        del share
         at = rows = 0
         waiting = bytearray()
         for count, data in self._read_blocks():

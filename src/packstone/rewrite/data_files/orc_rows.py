@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
@@ -10,8 +10,9 @@ from packstone.errors import UnfaithfulError, UnreadableFileError
 from packstone.rewrite.parquet_footer import one_line
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
+    from packstone.rewrite.data_files.key_share import FileShare
     from packstone.storage.fileio import FileIO
 
 _MAX_BATCH_ROWS = 1 << 16
@@ -36,11 +37,9 @@ class OrcRows:
         wanted = set(columns)
         self.schema = pa.schema([field for field in found if field.name in wanted])
 
-    def batches(
-        self, *, batch_bytes: int, skip: Callable[[Any, Any], bool] | None = None, skip_on: str = ""
-    ) -> Iterator[tuple[int, pa.RecordBatch]]:
+    def batches(self, *, batch_bytes: int, share: FileShare | None = None) -> Iterator[tuple[int, pa.RecordBatch]]:
         """Yield batches of about so many bytes; nothing is skipped, for PyArrow shows no statistics of ORC."""
-        del skip, skip_on
+        del share
         first = next(self._scan(_PROBED_ROWS), None)
         if first is None:
             return

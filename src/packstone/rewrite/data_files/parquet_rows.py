@@ -8,14 +8,16 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.types as pt
 
-from packstone.errors import UnfaithfulError
+from packstone.errors import UnfaithfulError, UnreadableFileError
+from packstone.rewrite.data_files.key_share import FileShare, KeyBounds, count_below
+from packstone.rewrite.data_files.parquet_page_rows import PagedGroup, open_paged
 from packstone.rewrite.data_files.parquet_twins import add_twins, find_twins
 from packstone.rewrite.int96 import int96_columns
 from packstone.rewrite.parquet_batches import decoded_row_bytes, read_batches
 from packstone.rewrite.parquet_footer import open_parquet
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator, Sequence
 
     import pyarrow.parquet as pq
 
@@ -30,26 +32,30 @@ _NS_LIMIT_US = (2**63 - 1) // 1000
 class ParquetRows:
     """An open Parquet file; batches come with the position of their first row."""
 
-    def __init__(self, io: FileIO, path: str, columns: list[str], *, widths: RowWidths) -> None:
+    def __init__(
+        self, io: FileIO, path: str, columns: list[str], *, widths: RowWidths, coded: Sequence[str] = ()
+    ) -> None:
+        """Open a file; strings of the columns named as coded come as dictionary arrays."""
         self._io, self._path, self._widths = io, path, widths
         self._source = io.open_input(path)
-        self._file = open_parquet(io, path, buffer_size=_BUFFER_BYTES)
+        self._options = {"buffer_size": _BUFFER_BYTES, "read_dictionary": list(coded)}
+        self._file = open_parquet(io, path, **self._options)
         wanted = set(columns)
         self.schema = pa.schema([field for field in self._file.schema_arrow if field.name in wanted])
         self._int96 = [name for name in int96_columns(self._file) if self.schema.get_field_index(name) >= 0]
 
-    def batches(
-        self, *, batch_bytes: int, skip: Callable[[Any, Any], bool] | None = None, skip_on: str = ""
-    ) -> Iterator[tuple[int, pa.RecordBatch]]:
-        """Yield batches of about so many bytes; row groups whose smallest and largest value are to be skipped are."""
+    def batches(self, *, batch_bytes: int, share: FileShare | None = None) -> Iterator[tuple[int, pa.RecordBatch]]:
+        """Yield batches of about so many bytes; what is outside the share of keys is left out where that is cheap."""
         metadata = self._file.metadata
         row_bytes = self._widths.of(self._file, self._path, self.schema)
         at = 0
         for group in range(metadata.num_row_groups):
             group_rows = metadata.row_group(group).num_rows
-            if skip is None or not _skips(metadata.row_group(group), skip, skip_on):
+            ends = None if share is None else _ends_of(metadata.row_group(group), share.column)
+            if share is None or ends is None or not share.is_outside(*ends):
                 rows = min(_MAX_BATCH_ROWS, max(1, batch_bytes // row_bytes))
-                for start, batch in self._group_batches(group, rows):
+                cut_by = None if share is None or ends is None or share.is_inside(*ends) else share
+                for start, batch in self._group_batches(group, rows, cut_by):
                     row_bytes = self._widths.note(batch)
                     yield at + start, batch
             at += group_rows
@@ -59,17 +65,32 @@ class ParquetRows:
         self._file.close(force=True)
         self._source.close()
 
-    def _group_batches(self, group: int, rows: int) -> Iterator[tuple[int, pa.RecordBatch]]:
-        start = 0
-        checks = self._microseconds(group, rows) if self._int96 else None
+    def _group_batches(
+        self, group: int, batch_rows: int, share: FileShare | None
+    ) -> Iterator[tuple[int, pa.RecordBatch]]:
         names = self.schema.names
         twins = find_twins(self._source, self._file, group, schema=self.schema)
         decoded = [name for name in names if name not in twins]
-        for batch in read_batches(self._file, self._path, batch_rows=rows, columns=decoded, row_groups=(group,)):
+        start = 0
+        paged = None if share is None or self._int96 else self._open_paged(group, decoded)
+        if paged is not None and share is not None:
+            column = twins.get(share.column, share.column)
+            start, end = _find_rows(paged, column, share.bounds)
+            inside = paged.batches(decoded, (start, end), batch_rows=batch_rows)
+            batches = _check_inside(inside, column, share.bounds, path=self._path)
+        else:
+            batches = read_batches(self._file, self._path, batch_rows=batch_rows, columns=decoded, row_groups=(group,))
+        checks = self._microseconds(group, batch_rows) if self._int96 else None
+        for batch in batches:
             if checks is not None:
                 _check_no_wrap(next(checks), self._path)
             yield start, add_twins(batch, twins, names)
             start += batch.num_rows
+
+    def _open_paged(self, group: int, columns: list[str]) -> PagedGroup | None:
+        return open_paged(
+            self._source, self._file, path=self._path, group=group, columns=columns, options=self._options
+        )
 
     def _microseconds(self, group: int, rows: int) -> Iterator[pa.RecordBatch]:
         """INT96 columns once more, in a unit in which every date fits: nanoseconds wrap silently."""
@@ -106,12 +127,31 @@ def _check_no_wrap(micros: pa.RecordBatch, path: str) -> None:
             raise UnfaithfulError(f"{path}: column {name} holds a time outside 1677-2262 with nanoseconds")
 
 
-def _skips(group: pq.RowGroupMetaData, skip: Callable[[Any, Any], bool], name: str) -> bool:
+def _ends_of(group: pq.RowGroupMetaData, name: str) -> tuple[Any, Any] | None:
+    """Smallest and largest value of a column by its statistics; None if they do not tell of all values."""
     for at in range(group.num_columns):
         column = group.column(at)
         if column.path_in_schema == name:
             found = column.statistics
             if found is None or not found.has_min_max or not found.has_null_count or found.null_count:
-                return False  # nulls come before every value and are in no statistics
-            return skip(found.min, found.max)
-    return False
+                return None  # nulls come before every value and are in no statistics
+            return found.min, found.max
+    return None
+
+
+def _find_rows(paged: PagedGroup, column: str, bounds: KeyBounds) -> tuple[int, int]:
+    """Tell which rows of a sorted row group are within the bounds; two tasks find the same row for one bound."""
+    lower, upper = bounds.lower, bounds.upper
+    start = 0 if lower is None else paged.count_below(column, lambda values: count_below(values, lower))
+    end = paged.rows if upper is None else paged.count_below(column, lambda values: count_below(values, upper))
+    return start, end
+
+
+def _check_inside(
+    batches: Iterator[pa.RecordBatch], column: str, bounds: KeyBounds, *, path: str
+) -> Iterator[pa.RecordBatch]:
+    """Rows are taken by their place; one that is there but not within the bounds would be in nobody's share."""
+    for batch in batches:
+        if bounds.find(batch.column(column)) != (0, batch.num_rows):
+            raise UnreadableFileError(f"{path} is not sorted by its key.", file=path)
+        yield batch

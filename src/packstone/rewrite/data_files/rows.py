@@ -7,21 +7,20 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.types as pt
 
 from packstone.errors import CorruptionError, InvalidInputError
 from packstone.rewrite.data_files.avro_rows import AvroRows
 from packstone.rewrite.data_files.evolve import Evolution, source_columns
+from packstone.rewrite.data_files.key_share import FileShare, KeyBounds, count_below, share_of
 from packstone.rewrite.data_files.orc_rows import OrcRows
 from packstone.rewrite.data_files.parquet_rows import ParquetRows, RowWidths
 from packstone.rewrite.deleted_positions import Positions, unpack_positions
-from packstone.rewrite.java_order import to_java_order
-from packstone.rewrite.merge_spec import Expiry, FileFormat, InputFile, KeyRange, unpack_value
+from packstone.rewrite.merge_spec import Expiry, FileFormat, InputFile
 from packstone.rewrite.numpy_columns import to_column
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from packstone.storage.fileio import FileIO
 
@@ -32,29 +31,9 @@ _MILLISECONDS_FROM = 10**12  # a BIGINT from here on holds milliseconds
 class _Rows(Protocol):
     schema: pa.Schema
 
-    def batches(
-        self, *, batch_bytes: int, skip: Callable[[Any, Any], bool] | None, skip_on: str
-    ) -> Iterator[tuple[int, pa.RecordBatch]]: ...
+    def batches(self, *, batch_bytes: int, share: FileShare | None) -> Iterator[tuple[int, pa.RecordBatch]]: ...
 
     def close(self) -> None: ...
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KeyBounds:
-    """Keep rows whose column is in [lower, upper); nulls come before every value."""
-
-    column: str
-    lower: pa.Scalar | None
-    upper: pa.Scalar | None
-
-    @classmethod
-    def of(cls, column: str, key_range: KeyRange | None) -> KeyBounds | None:
-        """Read the bounds of a spec; None if there are none."""
-        if key_range is None or (key_range.lower is None and key_range.upper is None):
-            return None
-        bounds = (None if text is None else unpack_value(text) for text in (key_range.lower, key_range.upper))
-        lower, upper = bounds
-        return cls(column=column, lower=lower, upper=upper)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,20 +71,20 @@ def _read(
 ) -> Iterator[pa.RecordBatch]:
     evolution = Evolution(file, rows.schema, schema)
     deleted = unpack_positions(file.deleted)
-    skip, skip_on = _row_group_test(rows, file, keep.bounds)
+    share = share_of(file, rows.schema, keep.bounds)
     read = 0
-    for position, batch in rows.batches(batch_bytes=batch_bytes, skip=skip, skip_on=skip_on):
+    for position, batch in rows.batches(batch_bytes=batch_bytes, share=share):
         read += batch.num_rows
         kept = evolution.apply(_without_deleted(batch, position, deleted))
         if keep.bounds is not None and kept.num_rows:
-            kept = _inside(kept, keep.bounds)
+            kept = keep.bounds.cut(kept)
             if not kept.num_rows and _is_beyond(batch, evolution, keep.bounds):
                 return
         if keep.expiry is not None and kept.num_rows:
             kept = kept.filter(to_column(not_expired(kept.column(keep.expiry.column), keep.expiry)))
         if kept.num_rows:
             yield kept
-    if skip is None and read != file.rows:
+    if keep.bounds is None and read != file.rows:
         raise CorruptionError(f"{file.path} holds {read} rows, its metadata say {file.rows}.", file=file.path)
 
 
@@ -155,47 +134,8 @@ def _without_deleted(batch: pa.RecordBatch, position: int, deleted: Positions) -
     return batch.filter(to_column(keep))
 
 
-def _row_group_test(
-    rows: _Rows, file: InputFile, bounds: KeyBounds | None
-) -> tuple[Callable[[Any, Any], bool] | None, str]:
-    """A test on the statistics of the first key column, where they can be compared with the bounds as they are."""
-    if bounds is None:
-        return None, ""
-    source = next((c.source for c in file.columns if c.target == bounds.column), None)
-    if source is None:
-        return None, ""
-    kind = rows.schema.field(source).type
-    wanted = [bound.type for bound in (bounds.lower, bounds.upper) if bound is not None]
-    if kind != wanted[0] or not (pt.is_integer(kind) or pt.is_string(kind) or pt.is_decimal(kind) or pt.is_date(kind)):
-        return _never, source
-    lower = None if bounds.lower is None else bounds.lower.as_py()
-    upper = None if bounds.upper is None else bounds.upper.as_py()
-    return lambda low, high: bool((lower is not None and high < lower) or (upper is not None and low >= upper)), source
-
-
-def _never(_low: object, _high: object) -> bool:
-    return False
-
-
-def _inside(batch: pa.RecordBatch, bounds: KeyBounds) -> pa.RecordBatch:
-    """Slice: rows are in the order of keys, so those below a bound come first."""
-    column = batch.column(bounds.column)
-    first = 0 if bounds.lower is None else _count_below(column, bounds.lower)
-    last = batch.num_rows if bounds.upper is None else _count_below(column, bounds.upper)
-    return batch.slice(first, max(0, last - first))
-
-
 def _is_beyond(batch: pa.RecordBatch, evolution: Evolution, bounds: KeyBounds) -> bool:
     """Whether all rows from here on lie behind the upper bound."""
     if bounds.upper is None:
         return False
-    return _count_below(evolution.apply(batch.slice(0, 1)).column(bounds.column), bounds.upper) == 0
-
-
-def _count_below(column: pa.Array, bound: pa.Scalar) -> int:
-    nulls = column.null_count
-    values = column.drop_null() if nulls else column
-    if pt.is_floating(column.type):
-        limit = to_java_order(np.array([bound.as_py()], values.to_numpy().dtype))[0]
-        return nulls + int(np.count_nonzero(to_java_order(values.to_numpy()) < limit))
-    return nulls + int(pc.sum(pc.less(values, bound)).as_py() or 0)
+    return count_below(evolution.apply(batch.slice(0, 1)).column(bounds.column), bounds.upper) == 0

@@ -1,21 +1,23 @@
 """Read Parquet files with dictionary-encoded strings left as codes: decoding, hashing and ranges each cost a fifth.
 
-Only where nothing has to be done to the rows: no evolved type, no deleted position, no share of the keys. Everything
-else goes the common way of ``data_files``.
+Only where nothing has to be done to the rows: no evolved type, no deleted position. Everything else goes the common
+way of ``data_files``.
 """
 
 from __future__ import annotations
 
+from contextlib import closing
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.types as pt
 
 from packstone.errors import CorruptionError
+from packstone.rewrite.data_files.key_share import share_of
+from packstone.rewrite.data_files.parquet_rows import ParquetRows, RowWidths
 from packstone.rewrite.data_files.rows import RowFilter, read_rows
 from packstone.rewrite.int96 import int96_columns
 from packstone.rewrite.merge_spec import FileFormat, InputFile
-from packstone.rewrite.parquet_batches import batch_rows_for, decoded_row_bytes, read_batches
 from packstone.rewrite.parquet_footer import open_parquet
 
 if TYPE_CHECKING:
@@ -28,26 +30,28 @@ if TYPE_CHECKING:
 # Codes take at most so much of a value, dictionary included: where a writer gave up its dictionary and wrote the
 # strings themselves, making one here costs more than it saves.
 _CODE_BYTES = 3
-_BUFFER_BYTES = 128 << 10  # a column chunk is read in such pieces instead of whole
 
 
 def read_coded(
     io: FileIO, file: InputFile, schema: pa.Schema, *, codable: Collection[str], batch_bytes: int, keep: RowFilter
 ) -> Iterator[pa.RecordBatch]:
     """Yield the file's rows; of the columns named, strings may come as dictionary arrays."""
-    coded = [] if keep != RowFilter() else _find_coded(io, file, schema, codable=codable)
+    coded = [] if keep.expiry is not None else _find_coded(io, file, schema, codable=codable)
     if not coded:
         yield from read_rows(io, file, schema, batch_bytes=batch_bytes, keep=keep)
         return
-    rows = 0
-    with open_parquet(io, file.path, read_dictionary=coded, buffer_size=_BUFFER_BYTES) as parquet:
-        row_bytes = decoded_row_bytes(parquet, file.path, known=0)
-        batch_rows = max(1, min(batch_rows_for(row_bytes), batch_bytes // row_bytes))
-        for batch in read_batches(parquet, file.path, batch_rows=batch_rows, columns=schema.names):
-            rows += batch.num_rows
-            yield batch.select(schema.names)
-    if rows != file.rows:
-        raise CorruptionError(f"{file.path} holds {rows} rows, its metadata say {file.rows}.", file=file.path)
+    count = 0
+    rows = ParquetRows(io, file.path, schema.names, widths=RowWidths(), coded=coded)
+    share = share_of(file, schema, keep.bounds)
+    with closing(rows):
+        for _, batch in rows.batches(batch_bytes=batch_bytes, share=share):
+            count += batch.num_rows
+            kept = batch.select(schema.names)
+            kept = kept if keep.bounds is None else keep.bounds.cut(kept)
+            if kept.num_rows:
+                yield kept
+    if keep.bounds is None and count != file.rows:
+        raise CorruptionError(f"{file.path} holds {count} rows, its metadata say {file.rows}.", file=file.path)
 
 
 def _find_coded(io: FileIO, file: InputFile, schema: pa.Schema, *, codable: Collection[str]) -> list[str]:

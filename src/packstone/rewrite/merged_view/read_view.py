@@ -17,7 +17,8 @@ import pyarrow as pa
 from pyarrow import types
 
 from packstone.errors import CorruptionError, RefusedError, UnreadableFileError, VerificationError
-from packstone.rewrite.data_files.rows import KeyBounds, RowFilter
+from packstone.rewrite.data_files.key_share import KeyBounds
+from packstone.rewrite.data_files.rows import RowFilter
 from packstone.rewrite.merge_spec import (
     KIND_COLUMN,
     SEQUENCE_COLUMN,
