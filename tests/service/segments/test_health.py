@@ -4,6 +4,7 @@ import pytest
 from segment_lake import SegmentLake
 
 from packstone.model.segment_options import SegmentOptions
+from packstone.service.commit_tools import now_ms
 from packstone.service.engine import InlineEngine
 from packstone.service.segment_compact import compact_segments
 from packstone.service.segment_health import observe_segments
@@ -80,12 +81,14 @@ def test_who_is_at_work_and_who_died(lake):
     assert "packstone clean" in hazard["evidence"]
 
 
-def test_what_can_be_cleaned_and_what_cannot_be_read(lake):
+def test_what_can_be_cleaned_and_what_cannot_be_read(lake, monkeypatch):
     """Retired bytes past their retention, and a segment file that is gone."""
-    lake.alter(SEGMENT_RETENTION_DAYS="0", MAX_QUERY_MINUTES="0")
+    lake.alter(SEGMENT_RETENTION_DAYS="0", MAX_QUERY_MINUTES="1")
     load(lake, 2)
     lake.delete("0")
     (lake.path / "Metadata/segments" / lake.live()["1"]["segment_file"]).unlink()
+    later_ms = now_ms() + 61_000
+    monkeypatch.setattr("packstone.service.segment_health.now_ms", lambda: later_ms)
     found = health(lake)
     assert found["removable_bytes"] == found["retired_bytes"] > 0
     assert {one["hazard"] for one in found["hazards"]} == {"unreadable", "not-cleaned"}

@@ -85,6 +85,13 @@ def test_create_once(io, tools):
         segment_create(io, T, tools=tools)
     assert read_latest(io, T) == before
     assert (before.version, before.next_load, before.entries, before.ancestors) == (1, 0, (), ())
+    for _ in range(3):
+        alter(io, tools)
+    segment_prune(io, T, keep=2)
+    with pytest.raises(InvalidInputError, match="/t is a segment table already"):  # though its first number is free
+        segment_create(io, T, tools=tools)
+    assert list_versions(io, T) == range(3, 5)
+    assert io.stat(status_path(T, 1)) is None
 
 
 def test_no_table():
@@ -352,6 +359,32 @@ def test_a_writer_that_slept_for_ages_cannot_tell(tools):
     with pytest.raises(CommitUnknownError, match="look for the commit"):
         alter(io, tools, COMPRESSION="none")
     assert read_latest(io, T).version == 91
+
+
+def test_a_writer_whose_number_is_taken_and_cleaned_before_it_looks_goes_on_at_once(tools):
+    """It does not wait for a version that never comes back: 64 commits later nobody could tell it the truth."""
+
+    class Vanishing(Race):
+        """The number is taken; when one looks who has it, it is cleaned away."""
+
+        def read_bytes(self, path):
+            if path == status_path(T, 2) and rivals:
+                rivals.pop()()
+            return super().read_bytes(path)
+
+    def clean():
+        for _ in range(5):
+            alter(io, rival.make())
+        segment_prune(io, T, keep=1)
+
+    io, rival, own, rivals = Vanishing(), Tools(), Tools(), []
+    rival.ids = itertools.count(10_000)
+    segment_create(io, T, tools=tools)
+    io.before = [lambda: (alter(io, rival.make()), rivals.append(clean))]
+    assert alter(io, own.make(), COMPRESSION="none").version == 8
+    assert len(own.slept) == 1, "as after any lost race"
+    assert list_versions(io, T) == range(7, 9)
+    assert io.stat(status_path(T, 2)) is None
 
 
 def test_a_writer_that_is_cleaned_past_before_it_looks_has_committed(tools):

@@ -113,7 +113,8 @@ def test_sort_columns_alone_sort_locally():
         ("COMPRESSION", "brotli", "one of zstd, snappy, gzip, lz4, none"),
         ("BAD_RECORDS_ACTION", "skip", "one of FAIL, FORCE, REDIRECT, IGNORE"),
         ("SEGMENT_RETENTION_DAYS", "366", "a whole number from 0 to 365"),
-        ("MAX_QUERY_MINUTES", "x", "a whole number from 0"),
+        ("MAX_QUERY_MINUTES", "x", "a whole number from 1"),
+        ("MAX_QUERY_MINUTES", "0", "a whole number from 1 to 10080"),
         ("TRASH_RETENTION_DAYS", "²", "a whole number from 0 to 365"),
     ],
 )

@@ -81,7 +81,8 @@ def create_table(
             io.make_dirs(folder)
     except OSError as error:
         raise UnavailableError(f"{storage_sentence(error)} The table was not created.", table=table) from error
-    if _publish_surely(io, table, status, tools=tools) is Publish.TAKEN:
+    is_old = read_floor(io, table) > status.version  # its first version was cleaned away, so that the number is free
+    if is_old or _publish_surely(io, table, status, tools=tools) is not Publish.OURS:
         raise InvalidInputError(f"{table} is a segment table already; load into it, or choose another path.")
     write_hint(io, table, status)
     return status

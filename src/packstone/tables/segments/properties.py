@@ -68,7 +68,10 @@ class Properties:
 
 
 PROPERTY_NAMES: Final = tuple(field.name.upper() for field in fields(Properties))
-_MAX_QUERY_MINUTES: Final = 10_080  # a week
+# A minute, so that no version is cleaned from under a writer that is about to publish the next one. Whoever sleeps longer
+# just there can still be told what became of its commit, but only until 64 others have followed (commit.py).
+_LEAST_QUERY_MINUTES: Final = 1
+_MOST_QUERY_MINUTES: Final = 10_080  # a week
 _SCOPE_WORDS: Final = {"NONE": SortScope.NO_SORT, "LOCAL": SortScope.LOCAL_SORT, "GLOBAL": SortScope.GLOBAL_SORT}
 
 
@@ -222,6 +225,6 @@ _READERS: Final[Mapping[str, Callable[[str, str], Any]]] = {
     "COMPRESSION": _word(Compression),
     "BAD_RECORDS_ACTION": _word(BadRecordsAction),
     "SEGMENT_RETENTION_DAYS": _number(0, 365),
-    "MAX_QUERY_MINUTES": _number(0, _MAX_QUERY_MINUTES),
+    "MAX_QUERY_MINUTES": _number(_LEAST_QUERY_MINUTES, _MOST_QUERY_MINUTES),
     "TRASH_RETENTION_DAYS": _number(0, 365),
 }

@@ -61,6 +61,7 @@ class Publish(StrEnum):
 
     OURS = "ours"
     TAKEN = "taken"  # somebody else has the number: build on theirs and take the next
+    CLEANED = "cleaned"  # somebody had the number, and it is below the floor by now: ask the newest version who it was
     UNKNOWN = "unknown"  # the store failed, and the number is still free: it may yet appear
 
 
@@ -175,7 +176,10 @@ def publish(io: FileIO, table: str, status: TableStatus) -> Publish:
     try:
         io.write_new(status_path(table, status.version), dump_status(status))
     except FileExistsError:
-        return _who_has_it(io, table, status)  # ours, from a first try whose answer was lost; or somebody's
+        found = _who_has_it(io, table, status)  # ours, from a first try whose answer was lost; or somebody's
+        if found is Publish.UNKNOWN and status.version < read_floor(io, table):
+            return Publish.CLEANED
+        return found
     except OSError as error:
         found = _who_has_it(io, table, status)  # it may have been written all the same
         if found is Publish.UNKNOWN and error.errno in _NOT_DONE:
