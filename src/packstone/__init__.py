@@ -21,6 +21,7 @@ __all__ = [
     "SegmentOptions",
     "SegmentTable",
     "__version__",
+    "col",
     "open",
 ]
 
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from packstone.model.merge_options import MergeOptions
     from packstone.model.paimon_options import PaimonOptions
     from packstone.model.segment_options import SegmentOptions
+    from packstone.pruning.expression import col
     from packstone.service.hive_table import HiveTable
     from packstone.service.load_options import LoadOptions
     from packstone.service.open_table import open_table as open  # noqa: A004 - packstone.open reads well
@@ -46,6 +48,7 @@ _HOME = {
     "PaimonTable": ("packstone.service.paimon_table", "PaimonTable"),
     "SegmentOptions": ("packstone.model.segment_options", "SegmentOptions"),
     "SegmentTable": ("packstone.service.segment_table", "SegmentTable"),
+    "col": ("packstone.pruning.expression", "col"),
     "open": ("packstone.service.open_table", "open_table"),
 }
 

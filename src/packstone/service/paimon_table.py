@@ -1,4 +1,4 @@
-"""An Apache Paimon table as users see it: health, plan, compact, clean."""
+"""An Apache Paimon table as users see it: health, plan, compact, scan, clean."""
 
 from __future__ import annotations
 
@@ -21,17 +21,22 @@ from packstone.service.paimon_run import PaimonRun
 from packstone.service.paimon_session import PaimonSession
 from packstone.service.progress import NoProgress, Progress
 from packstone.service.record import Recorder
+from packstone.service.segment_status import Moment, read_moment
+from packstone.service.table_scan import Scan, cache_stats
 from packstone.service.working_hours import may_go_on, outside_window
 from packstone.storage.local import LocalFileIO
 from packstone.tables.paimon.refusals import refuse_table
 from packstone.tables.paimon.snapshot_files import read_latest_snapshot
 from packstone.tables.paimon.store import PaimonStore, open_store
+from packstone.tables.scan_source import open_source
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
+    from packstone.pruning.expression import Expression
     from packstone.service.paimon_clean import PaimonCleanReport
     from packstone.storage.fileio import FileIO
+    from packstone.storage.lru_cache import CacheStats
     from packstone.tables.paimon.plan_bucket import BucketPlan
     from packstone.tables.paimon.snapshot import Snapshot
 
@@ -162,6 +167,28 @@ class PaimonTable:
             engine.close()
             self._progress.close()
         return _done(store, run, options=options, began=began)
+
+    def scan(
+        self,
+        columns: Iterable[str] | None = None,
+        where: str | Expression | None = None,
+        *,
+        version: int | None = None,
+        as_of: Moment | None = None,
+        timezone: str | None = None,
+    ) -> Scan:
+        """Rows through a filter, as Arrow or as a DataFrame; ``version`` is the number of a snapshot.
+
+        ``where`` is SQL text or made of ``packstone.col``; its wall times are of ``timezone`` (default: UTC; for a
+        DataFrame the session's).
+        """
+        moment = None if as_of is None else read_moment(as_of)
+        source = open_source(self._io, self.path, version=version, as_of_ms=moment, now_seconds=int(time.time()))
+        return Scan(source, columns=columns, where=where, timezone=timezone)
+
+    def cache_stats(self) -> dict[str, CacheStats]:
+        """What the caches of this process hold, and how often they helped; tables share them."""
+        return cache_stats()
 
     def cleaner(self) -> PaimonCleaner:
         """What removes leftovers of dead runs and, if asked to, expires snapshots."""

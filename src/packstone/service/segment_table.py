@@ -1,4 +1,4 @@
-"""A segment table as users see it: create, load, show, read, plan, compact, delete, alter, clean."""
+"""A segment table as users see it: create, load, show, read, scan, plan, compact, delete, alter, clean."""
 
 from __future__ import annotations
 
@@ -30,10 +30,12 @@ from packstone.service.segment_status import (
     read_status,
     summarise_versions,
 )
+from packstone.service.table_scan import Scan, cache_stats
 from packstone.spark.segment_frames import is_spark_frame, make_frame, read_files
 from packstone.storage.local import LocalFileIO
 from packstone.storage.location import parse_location
 from packstone.tables.probe import Family, find_table
+from packstone.tables.scan_source import SegmentSource
 from packstone.tables.segments.column_types import to_ddl
 from packstone.tables.segments.properties import PROPERTY_NAMES, describe, parse_properties
 from packstone.tables.segments.show import show_segments
@@ -43,10 +45,12 @@ from packstone.tables.segments.tablestatus import export_tablestatus
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
+    from packstone.pruning.expression import Expression
     from packstone.service.segment_clean import SegmentCleanReport
     from packstone.service.segment_health import SegmentHealth
     from packstone.service.segment_reports import DeleteReport, PropertyChanges, VersionSummary
     from packstone.storage.fileio import FileIO
+    from packstone.storage.lru_cache import CacheStats
     from packstone.tables.segments.status import TableStatus
 
 _SHOW_DDL = (
@@ -177,6 +181,27 @@ class SegmentTable:
         status = self._status(version, as_of)
         paths = list_live_files(self._io, self.path, status).paths
         return read_files(spark, paths, schema=to_ddl(status.columns))
+
+    def scan(
+        self,
+        columns: Iterable[str] | None = None,
+        where: str | Expression | None = None,
+        *,
+        version: int | None = None,
+        as_of: Moment | None = None,
+        timezone: str | None = None,
+    ) -> Scan:
+        """Rows through a filter, as Arrow or as a DataFrame; only row groups that may hold matching rows are read.
+
+        ``where`` is SQL text or made of ``packstone.col``; its wall times are of ``timezone`` (default: UTC; for a
+        DataFrame the session's).
+        """
+        source = SegmentSource(io=self._io, path=self.path, status=self._status(version, as_of))
+        return Scan(source, columns=columns, where=where, timezone=timezone)
+
+    def cache_stats(self) -> dict[str, CacheStats]:
+        """What the caches of this process hold, and how often they helped; tables share them."""
+        return cache_stats()
 
     def export(self, *, version: int | None = None, as_of: Moment | None = None) -> ExportedStatus:
         """The status as CarbonData writes its `tablestatus`."""

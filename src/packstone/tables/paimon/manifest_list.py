@@ -30,9 +30,9 @@ def read_manifest_list(io: FileIO, path: str) -> tuple[ManifestFileMeta, ...]:
 
 
 def read_all_manifests(io: FileIO, table: str, snapshot: Snapshot) -> tuple[ManifestFileMeta, ...]:
-    """All manifests of a snapshot: those of its base, then those of its delta."""
+    """All manifests of a snapshot: those of its base (added_rows.py leaves it out), then those of its delta."""
     folder = f"{table}/manifest"
-    base = read_manifest_list(io, f"{folder}/{snapshot.base_manifest_list}")
+    base = read_manifest_list(io, f"{folder}/{snapshot.base_manifest_list}") if snapshot.base_manifest_list else ()
     return base + read_manifest_list(io, f"{folder}/{snapshot.delta_manifest_list}")
 
 

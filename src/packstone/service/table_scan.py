@@ -1,0 +1,211 @@
+"""A scan as users see it: rows of one version through a filter, as Arrow or as a Spark DataFrame, and what it skips.
+
+    scan = table.scan(columns=["id", "amount"], where="country = 'DE' AND amount > 100")
+    print(scan.explain())
+    scan.to_arrow(); scan.to_df(spark); scan.count()
+
+A scan is a plan, made once, of one version: asked twice, it gives the same rows, whatever is loaded meanwhile.
+"""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from packstone.errors import InvalidInputError
+from packstone.pruning.expression import Filter, columns_of
+from packstone.scan.caches import process_caches
+from packstone.scan.read_at_once import read_at_once
+from packstone.scan.read_split import check_pushed, count_split, read_split
+from packstone.spark.scan_frames import read_parquet_files, read_splits, session_zone
+from packstone.spark.segment_frames import find_session
+from packstone.tables.scan_source import Selection
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    import pyarrow as pa
+
+    from packstone.pruning.expression import Expression
+    from packstone.scan.prune_report import PruneReport
+    from packstone.scan.scan_plan import ScanPlan
+    from packstone.storage.lru_cache import CacheStats
+    from packstone.tables.scan_source import ScanSource
+
+DEFAULT_ZONE = "UTC"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScanReport:
+    """What a scan reads and what it leaves out, and why."""
+
+    table: str
+    family: str
+    version: int
+    pruned: PruneReport
+    unpushed: tuple[str, ...] = ()  # parts of the filter that no index helps with: Spark evaluates them
+    caches: tuple[tuple[str, CacheStats], ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values, for ``json``."""
+        return {
+            "format_version": 1,
+            "table": self.table,
+            "family": self.family,
+            "version": self.version,
+            **self.pruned.to_json(),
+            "unpushed": list(self.unpushed),
+            "caches": {name: _plain_stats(stats) for name, stats in self.caches},
+        }
+
+    def __str__(self) -> str:
+        lines = [f"{self.table} version {self.version}", str(self.pruned)]
+        lines += [f"left to Spark: {part}" for part in self.unpushed]
+        return "\n".join(lines)
+
+
+class Scan:
+    """Rows of one version of a table through a filter; made by ``table.scan``."""
+
+    def __init__(
+        self,
+        source: ScanSource,
+        *,
+        columns: Iterable[str] | None = None,
+        where: str | Expression | None = None,
+        timezone: str | None = None,
+        spark: Any = None,  # noqa: ANN401 - a session of either kind
+    ) -> None:
+        check_filter(where)
+        names = None if columns is None else (columns,) if isinstance(columns, str) else tuple(columns)
+        self._source, self._where, self._zone, self._spark = source, where, timezone, spark
+        self._asked = Selection(columns=names, where=where, zone=timezone or DEFAULT_ZONE)
+        self._plans: dict[Selection, ScanPlan] = {}
+
+    @property
+    def table(self) -> str:
+        """The table's folder."""
+        return self._source.path
+
+    @property
+    def version(self) -> int:
+        """The version whose rows these are: of the status, or the number of the snapshot."""
+        return self._source.version
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns that come out."""
+        return self._plan().schema
+
+    def explain(self) -> ScanReport:
+        """What is read and what is left out, level by level; reads no row."""
+        plan = self._plan(replace(self._asked, explain=True))
+        return ScanReport(
+            table=self.table,
+            family=self._source.family,
+            version=self.version,
+            pruned=plan.report,
+            unpushed=tuple(str(part) for part in plan.unpushed),
+            caches=tuple(cache_stats().items()),
+        )
+
+    def to_batches(self, *, threads: int = 1) -> Iterator[pa.RecordBatch]:
+        """The rows as Arrow batches, read by this process; with threads, so many splits are read at once."""
+        if threads < 1:
+            raise InvalidInputError(f"{threads} threads read nothing; give 1 or more.")
+        plan = self._plan()
+        check_pushed(plan)
+        io = self._source.io
+        parts = [read_split(io, split, caches=process_caches()) for split in plan.splits]
+        batches = itertools.chain.from_iterable(parts) if threads == 1 else read_at_once(parts, threads)
+        return self._guarded(batches)
+
+    def to_reader(self, *, threads: int = 1) -> pa.RecordBatchReader:
+        """The rows as an Arrow stream, which DuckDB, Polars and others take."""
+        import pyarrow as pa  # noqa: PLC0415 - slow to import
+
+        return pa.RecordBatchReader.from_batches(self.schema, self.to_batches(threads=threads))
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        """Hand the rows to whatever speaks Arrow."""
+        return self.to_reader().__arrow_c_stream__(requested_schema)
+
+    def to_arrow(self, *, threads: int = 1) -> pa.Table:
+        """All rows as one Arrow table, in memory."""
+        import pyarrow as pa  # noqa: PLC0415 - slow to import
+
+        return pa.Table.from_batches(list(self.to_batches(threads=threads)), schema=self.schema)
+
+    def count(self) -> int:
+        """How many rows match; row groups that match as a whole are not read."""
+        plan = self._plan(replace(self._asked, columns=()))
+        check_pushed(plan)
+        counts = (count_split(self._source.io, split, caches=process_caches()) for split in plan.splits)
+        return sum(self._guarded(counts))
+
+    def to_df(self, spark: Any = None) -> Any:  # noqa: ANN401 - a session of either kind, a DataFrame
+        """The rows as a Spark DataFrame: by Spark's own Parquet reader where nothing must be merged, else by tasks.
+
+        Wall times in the filter are of the session's zone unless the scan names one.
+        """
+        session = find_session(spark if spark is not None else self._spark)
+        request = replace(self._asked, zone=self._zone or session_zone(session))
+        plan = self._plan(request)
+        names = plan.schema.names
+        if plan.unpushed:  # Spark tests these, so it needs their columns
+            extra = {name.lower(): name for part in plan.unpushed for name in columns_of(part)}
+            known = {name.lower() for name in names}
+            needed = (*names, *(name for low, name in extra.items() if low not in known))
+            plan = self._plan(replace(request, columns=needed))
+        frame = read_parquet_files(session, plan, self._source.schema, family=self._source.family)
+        if frame is not None:
+            # Whole files come, also with row groups that are left out, so the filter stays even if all others match.
+            frame = frame if self._where is None else frame.where(str(self._where))
+        else:
+            frame = read_splits(session, plan)
+            for part in plan.unpushed:
+                frame = frame.where(str(part))
+        return frame.select([f"`{name.replace('`', '``')}`" for name in names])
+
+    def _plan(self, selection: Selection | None = None) -> ScanPlan:
+        asked = selection or self._asked
+        if asked not in self._plans:
+            try:
+                self._plans[asked] = self._source.plan(asked, caches=process_caches())
+            except FileNotFoundError as error:
+                raise self._gone(error) from error
+        return self._plans[asked]
+
+    def _guarded(self, items: Iterable[Any]) -> Iterator[Any]:
+        try:
+            yield from items
+        except FileNotFoundError as error:
+            raise self._gone(error) from error
+
+    def _gone(self, error: FileNotFoundError) -> InvalidInputError:
+        return InvalidInputError(
+            f"Version {self.version} of {self.table} has lost {error.filename or 'a file'}: it was cleaned meanwhile, "
+            "or somebody removed it; scan a newer version."
+        )
+
+    def __repr__(self) -> str:
+        where = f", where={str(self._where)!r}" if self._where is not None else ""
+        return f"Scan({self.table!r}, version={self.version}{where})"
+
+
+def cache_stats() -> dict[str, CacheStats]:
+    """What the caches of this process hold and how often they helped: indexes, footers, dictionaries."""
+    return process_caches().stats()
+
+
+def check_filter(where: object) -> None:
+    """A filter is SQL text or made of ``packstone.col``."""
+    if where is not None and not isinstance(where, str | Filter):
+        raise InvalidInputError(
+            f"A {type(where).__name__} is no filter; give SQL text, or packstone.col('id') == 5 and the like."
+        )
+
+
+def _plain_stats(stats: CacheStats) -> dict[str, int]:
+    return {name: getattr(stats, name) for name in type(stats).__slots__}
