@@ -86,6 +86,12 @@ def run_merge(io: FileIO, spec: MergeSpec, *, name_file: Callable[[int], str]) -
     )
 
 
+def read_merged(io: FileIO, spec: MergeSpec) -> Iterator[pa.RecordBatch]:
+    """Yield the merged rows of all sections, for those who read and write nothing; the spec's output is not used."""
+    schema = unpack_schema(spec.arrow_schema)
+    yield from _merge_sections(io, spec, schema, engine=make_engine(spec, schema), reading=_Reading())
+
+
 def run_append(io: FileIO, spec: AppendSpec, *, name_file: Callable[[int], str]) -> MergeResult:
     """Write the rows of all files, in their order, into fewer; on any error, nothing stays behind."""
     began = time.perf_counter()

@@ -24,8 +24,8 @@ class ScanFile:
 
     path: str
     size_bytes: int  # of the whole file; with the path it names a version of the file
-    row_groups: tuple[int, ...]  # ascending
-    row_counts: tuple[int, ...]  # of these row groups, one for one
+    row_groups: tuple[int, ...] = ()  # ascending; none: all that may match by the file's own footer
+    row_counts: tuple[int, ...] = ()  # of these row groups, one for one; else one number for the file
     must_match: tuple[int, ...] = ()  # those of them in which every row matches: nobody has to test
     read_bytes: int = 0  # of these row groups
     # Which column of the file each of the table's is; one that is not named has the same name, or none in this file.

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from packstone.scan.scan_request import DEFAULT_OPTIONS, ScanOptions
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -23,8 +25,7 @@ def plan_paimon_scan(
     columns: Sequence[str] | None = None,
     where: str | Expression | None = None,
     caches: ScanCaches | None = None,
-    zone: str = "UTC",
-    now_seconds: int | None = None,
+    options: ScanOptions = DEFAULT_OPTIONS,
 ) -> ScanPlan:
-    """Plan a scan of one snapshot (None: the table has none yet). ``now_seconds`` decides which records are expired."""
+    """Plan a scan of one snapshot (None: the table has none yet)."""
     raise NotImplementedError
