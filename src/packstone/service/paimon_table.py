@@ -183,7 +183,7 @@ class PaimonTable:
         DataFrame the session's).
         """
         moment = None if as_of is None else read_moment(as_of)
-        source = open_source(self._io, self.path, version=version, as_of_ms=moment, now_seconds=int(time.time()))
+        source = open_source(self._io, self.path, version=version, as_of_ms=moment)
         return Scan(source, columns=columns, where=where, timezone=timezone)
 
     def cache_stats(self) -> dict[str, CacheStats]:

@@ -10,6 +10,7 @@ A scan is a plan, made once, of one version: asked twice, it gives the same rows
 from __future__ import annotations
 
 import itertools
+import time
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +19,7 @@ from packstone.pruning.expression import Filter, columns_of
 from packstone.scan.caches import process_caches
 from packstone.scan.read_at_once import read_at_once
 from packstone.scan.read_split import check_pushed, count_split, read_split
+from packstone.scan.scan_request import ScanOptions
 from packstone.spark.scan_frames import read_parquet_files, read_splits, session_zone
 from packstone.spark.segment_frames import find_session
 from packstone.tables.scan_source import Selection
@@ -80,7 +82,8 @@ class Scan:
         check_filter(where)
         names = None if columns is None else (columns,) if isinstance(columns, str) else tuple(columns)
         self._source, self._where, self._zone, self._spark = source, where, timezone, spark
-        self._asked = Selection(columns=names, where=where, zone=timezone or DEFAULT_ZONE)
+        options = ScanOptions(zone=timezone or DEFAULT_ZONE, now_seconds=int(time.time()))
+        self._asked = Selection(columns=names, where=where, options=options)
         self._plans: dict[Selection, ScanPlan] = {}
 
     @property
@@ -100,7 +103,7 @@ class Scan:
 
     def explain(self) -> ScanReport:
         """What is read and what is left out, level by level; reads no row."""
-        plan = self._plan(replace(self._asked, explain=True))
+        plan = self._plan(self._with(explain=True))
         return ScanReport(
             table=self.table,
             family=self._source.family,
@@ -150,7 +153,7 @@ class Scan:
         Wall times in the filter are of the session's zone unless the scan names one.
         """
         session = find_session(spark if spark is not None else self._spark)
-        request = replace(self._asked, zone=self._zone or session_zone(session))
+        request = self._with(zone=self._zone or session_zone(session))
         plan = self._plan(request)
         names = plan.schema.names
         if plan.unpushed:  # Spark tests these, so it needs their columns
@@ -167,6 +170,9 @@ class Scan:
             for part in plan.unpushed:
                 frame = frame.where(str(part))
         return frame.select([f"`{name.replace('`', '``')}`" for name in names])
+
+    def _with(self, **options: Any) -> Selection:  # noqa: ANN401 - passed on
+        return replace(self._asked, options=replace(self._asked.options, **options))
 
     def _plan(self, selection: Selection | None = None) -> ScanPlan:
         asked = selection or self._asked

@@ -18,11 +18,12 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStrea
 from packstone.errors import InvalidInputError
 from packstone.model.moment import parse_moment
 from packstone.scan.read_split import check_pushed, read_split
+from packstone.scan.scan_request import ScanOptions
 from packstone.spark.scan_frames import fit_batch, schema_ddl
 from packstone.storage.local import LocalFileIO
 from packstone.storage.location import parse_location
 from packstone.tables.added_rows import START, check_streamable, find_added
-from packstone.tables.scan_source import Selection, ScanSource, open_source
+from packstone.tables.scan_source import ScanSource, Selection, open_source
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -149,7 +150,6 @@ def _open(options: Mapping[str, str]) -> ScanSource:
         _path(options),
         version=None if version is None else int(version),
         as_of_ms=None if as_of is None else parse_moment(as_of),
-        now_seconds=int(time.time()),
     )
 
 
@@ -178,7 +178,7 @@ def _request(options: Mapping[str, str], schema: StructType, source: ScanSource)
     return Selection(
         columns=tuple(field.name for field in schema.fields),
         where=options.get("where") or None,
-        zone=options.get("timezone") or "UTC",
+        options=ScanOptions(zone=options.get("timezone") or "UTC", now_seconds=int(time.time())),
     )
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from packstone.errors import InvalidInputError
 from packstone.model.moment import format_moment
+from packstone.scan.scan_request import DEFAULT_OPTIONS, ScanOptions
 from packstone.tables.paimon.data_type import to_arrow_field
 from packstone.tables.paimon.scan_plan import plan_paimon_scan
 from packstone.tables.paimon.snapshot_files import list_snapshot_ids, read_latest_snapshot, read_snapshot
@@ -34,15 +35,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Selection:
-    """What is asked for; ``columns`` None is all of them. ``zone`` is that of wall times in the filter.
-
-    ``explain`` also finds out what each part of the filter does.
-    """
+    """What is asked for; ``columns`` None is all of them."""
 
     columns: tuple[str, ...] | None = None
     where: str | Expression | None = None
-    zone: str = "UTC"
-    explain: bool = False
+    options: ScanOptions = DEFAULT_OPTIONS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,19 +74,17 @@ class SegmentSource:
             columns=selection.columns,
             where=selection.where,
             caches=caches,
-            zone=selection.zone,
-            explain=selection.explain,
+            options=selection.options,
         )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PaimonSource:
-    """A Paimon table at one snapshot; ``now_seconds`` decides which records have expired."""
+    """A Paimon table at one snapshot."""
 
     io: FileIO
     store: PaimonStore
     snapshot: Snapshot | None
-    now_seconds: int | None = None
 
     @property
     def path(self) -> str:
@@ -122,23 +117,14 @@ class PaimonSource:
             columns=selection.columns,
             where=selection.where,
             caches=caches,
-            zone=selection.zone,
-            explain=selection.explain,
-            now_seconds=self.now_seconds,
+            options=selection.options,
         )
 
 
 ScanSource: TypeAlias = SegmentSource | PaimonSource
 
 
-def open_source(
-    io: FileIO,
-    path: str,
-    *,
-    version: int | None = None,
-    as_of_ms: int | None = None,
-    now_seconds: int | None = None,
-) -> ScanSource:
+def open_source(io: FileIO, path: str, *, version: int | None = None, as_of_ms: int | None = None) -> ScanSource:
     """Find the table of a path and pin one version: the newest, one by number, or the newest one of a moment."""
     if version is not None and as_of_ms is not None:
         raise InvalidInputError("Give either a version or a moment, not both.")
@@ -159,7 +145,7 @@ def open_source(
     snapshot = _snapshot(io, store.path, version=version, as_of_ms=as_of_ms)
     if is_past and snapshot is not None:
         store = replace(store, schema=store.schemas[snapshot.schema_id])
-    return PaimonSource(io=io, store=store, snapshot=snapshot, now_seconds=now_seconds)
+    return PaimonSource(io=io, store=store, snapshot=snapshot)
 
 
 def _status(io: FileIO, table: str, *, version: int | None, as_of_ms: int | None) -> TableStatus:
