@@ -17,6 +17,7 @@ import load_calls
 import paimon_calls
 import pyarrow as pa
 import pyarrow.parquet as pq
+import race_calls
 import segment_calls
 
 from packstone.errors import ConflictError, PackstoneError
@@ -121,7 +122,7 @@ def _call(job):
         if job.get("uid") is not None:
             _become(job["uid"])
         with interruptible():
-            modules = (compact_calls, load_calls, paimon_calls, segment_calls)
+            modules = (compact_calls, load_calls, paimon_calls, race_calls, segment_calls)
             calls = {name: call for module in modules for name, call in vars(module).items()} | globals()
             answer["value"] = calls[job["call"]](io, **job["arguments"])
     except PackstoneError as error:

@@ -266,6 +266,25 @@ def test_unknown_files_are_told_and_stay(lake):
     assert all((lake.path / name).exists() for name in names)
 
 
+def test_loads_at_work_are_no_unknown_files(lake):
+    """Nor those that begin and commit while ``Fact/`` is looked through."""
+
+    class Busy(LocalFileIO):
+        """A load comes in while the folders of data are listed."""
+
+        def list_dir(self, path):
+            found = list(super().list_dir(path))
+            if path.endswith("/Fact/Segment_1") and not done:
+                done.append(lake.load([{"id": 1, "v": "new"}]))
+            return iter(found)
+
+    done = []
+    (lake.path / "Fact/Segment_4").mkdir()  # where it will write
+    plan = plan_clean(Busy(), lake.table, now_ms=now_ms())
+    assert done == ["4"]
+    assert plan.unknown.paths == []
+
+
 def test_a_damaged_segment_file_keeps_its_segment(lake):
     """Which data files it has cannot be told, so none goes; the others do."""
     compact(lake)

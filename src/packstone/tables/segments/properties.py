@@ -68,7 +68,7 @@ class Properties:
 
 
 PROPERTY_NAMES: Final = tuple(field.name.upper() for field in fields(Properties))
-# A minute, so that no version is cleaned from under a writer that is about to publish the next one. Whoever sleeps longer
+# A minute, so that no version is cleaned from under a writer that is about to publish the next one. Who sleeps longer
 # just there can still be told what became of its commit, but only until 64 others have followed (commit.py).
 _LEAST_QUERY_MINUTES: Final = 1
 _MOST_QUERY_MINUTES: Final = 10_080  # a week

@@ -1,0 +1,66 @@
+"""Loads, compactions and cleans that go on side by side for a while; ``fork_server.py`` runs them in own processes."""
+
+import time
+from collections import Counter
+
+import duckdb
+import pyarrow as pa
+from compact_calls import segment_clean
+from segment_lake import SegmentLake
+
+from packstone.model.segment_options import SegmentOptions
+from packstone.service.engine import InlineEngine
+from packstone.service.load_options import LoadOptions
+from packstone.service.segment_compact import compact_segments
+from packstone.service.segment_load import load_batches
+from packstone.storage.local import LocalFileIO
+
+ROWS = 20
+MINUTE = 1 / 1440
+
+
+def race_loads(_, path, who, seconds, scope):
+    """Load numbers that nobody else has, again and again; say how many loads were made."""
+    io, end, made = LocalFileIO(), time.monotonic() + seconds, 0
+    while time.monotonic() < end:
+        first = (who * 1_000_000 + made) * ROWS
+        numbers = pa.array(range(first + ROWS - 1, first - 1, -1), pa.int64())
+        data = pa.table({"id": numbers, "v": pa.array([str(who)] * ROWS)})
+        report = load_batches(io, path, data, options=LoadOptions(sort_scope=scope))
+        assert report.rows == ROWS
+        made += 1
+    return made
+
+
+def race_compactions(_, path, strategy, seconds):
+    """Compact again and again; say how many merges were committed, and why others were not."""
+    io, end, merged, why = LocalFileIO(), time.monotonic() + seconds, 0, set()
+    while time.monotonic() < end:
+        outcome = compact_segments(io, path, SegmentOptions(strategy=strategy), engine=InlineEngine(io))
+        merged += len(outcome.units)
+        why |= {str(skip.kind) for skip in outcome.skipped}
+    return {"merged": merged, "why": sorted(why)}
+
+
+def race_cleans(_, path, seconds):
+    """Clean again and again, as if a minute had gone by each time; say how many files went."""
+    io, end, files = LocalFileIO(), time.monotonic() + seconds, 0
+    while time.monotonic() < end:
+        done = segment_clean(io, path, days=1.02 * MINUTE)
+        files += done["files"]
+        assert done["unknown"] == [], done
+    return files
+
+
+def race_reads(_, path, seconds):
+    """Read what the newest version names, again and again: each load is there whole, and never twice."""
+    lake, end, reads, gone = SegmentLake(path), time.monotonic() + seconds, 0, 0
+    while time.monotonic() < end:
+        try:
+            rows = Counter(row[0] // ROWS for row in lake.count(lake.versions()[-1]).elements())
+        except (OSError, duckdb.IOException):
+            gone += 1  # cleaned as if a minute had gone by
+            continue
+        assert all(count == ROWS for count in rows.values()), rows
+        reads += 1
+    return {"reads": reads, "gone": gone}
