@@ -36,6 +36,16 @@ output_options = _stack(
     click.option("--debug", is_flag=True, help="Show a stack trace if something goes wrong."),
 )
 
+time_travel_options = _stack(
+    click.option("--version", type=click.IntRange(min=1), default=None, help="The table at this version."),
+    click.option(
+        "--as-of",
+        default=None,
+        metavar="TIME",
+        help="The table as it was then, e.g. '2026-01-31 12:30:00'; UTC unless an offset is given.",
+    ),
+)
+
 merge_options = _stack(
     click.option(
         "--min-files",

@@ -92,6 +92,11 @@ class Scan:
         return self._source.path
 
     @property
+    def family(self) -> str:
+        """Of which family the table is."""
+        return str(self._source.family)
+
+    @property
     def version(self) -> int:
         """The version whose rows these are: of the status, or the number of the snapshot."""
         return self._source.version
@@ -106,7 +111,7 @@ class Scan:
         plan = self._plan(self._with(explain=True))
         return ScanReport(
             table=self.table,
-            family=self._source.family,
+            family=self.family,
             version=self.version,
             pruned=plan.report,
             unpushed=tuple(str(part) for part in plan.unpushed),

@@ -12,18 +12,6 @@ _PATH = click.argument("path", metavar="PATH")
 _SORT_SCOPE = click.Choice(["local", "global", "none"])
 
 
-def _time_travel(function: Any) -> Any:  # noqa: ANN401 - a function that click calls
-    function = click.option(
-        "--as-of",
-        default=None,
-        metavar="TIME",
-        help="The table as it was then, e.g. '2026-01-31 12:30:00'; UTC unless an offset is given.",
-    )(function)
-    return click.option("--version", type=click.IntRange(min=1), default=None, help="The table at this version.")(
-        function
-    )
-
-
 class _InOrder(click.Group):
     """Lists its commands in the order in which one needs them, not by the alphabet."""
 
@@ -122,8 +110,8 @@ def load(path: str, inputs: tuple[str, ...], **typed: Any) -> int:  # noqa: ANN4
 
 @command.command("show", short_help="List the segments, in CarbonData's columns.")
 @_PATH
-@click.option("--history", "with_history", is_flag=True, help="Also segments that are compacted, deleted or cleaned.")
-@_time_travel
+@click.option("--history", "with_history", is_flag=True, help="Also segments whose files `clean` has removed.")
+@options.time_travel_options
 @click.option("--limit", type=click.IntRange(min=1), default=None, help="At most so many, newest first.")
 @options.output_options
 def show(path: str, **typed: Any) -> int:  # noqa: ANN401 - click's parameters by name
@@ -148,7 +136,7 @@ def versions(path: str, **typed: Any) -> int:  # noqa: ANN401 - click's paramete
 
 @command.command("files", short_help="Name the live data files, for DuckDB, Polars and others.")
 @_PATH
-@_time_travel
+@options.time_travel_options
 @options.output_options
 def files(path: str, **typed: Any) -> int:  # noqa: ANN401 - click's parameters by name
     """Name the live data files, one on a line: what DuckDB, Polars and others should read."""
@@ -174,7 +162,7 @@ def delete(path: str, **typed: Any) -> int:  # noqa: ANN401 - click's parameters
 @command.command("export", short_help="Print the status as CarbonData's tablestatus.")
 @_PATH
 @click.option("--to", "to_file", default=None, metavar="FILE", help="Write to this new file instead of stdout.")
-@_time_travel
+@options.time_travel_options
 @options.output_options
 def export(path: str, **typed: Any) -> int:  # noqa: ANN401 - click's parameters by name
     """Print the status as CarbonData writes its `tablestatus`: one line of JSON."""
