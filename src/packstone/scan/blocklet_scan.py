@@ -68,10 +68,12 @@ def count_blocklets(
     caches: ScanCaches,
 ) -> int:
     """How many rows pass; a file whose row groups must all match is not opened."""
+    if expression == FALSE:
+        return 0
     rows, opened = 0, []
     for file in files:
-        is_known = bool(file.row_groups) and not file.deleted
-        if is_known and (expression is None or set(file.row_groups) == set(file.must_match)):
+        must_match = bool(file.row_groups) and len(file.must_match) == len(file.row_groups)
+        if file.row_counts and not file.deleted and (expression is None or must_match):
             rows += file.rows
         else:
             opened.append(file)

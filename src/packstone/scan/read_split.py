@@ -9,6 +9,7 @@ import pyarrow as pa
 from packstone.errors import RefusedError
 from packstone.pruning.evaluate import select
 from packstone.pruning.expression import FALSE, Expression
+from packstone.rewrite.data_files.real_keys import with_real_keys
 from packstone.rewrite.data_files.rows import read_rows
 from packstone.rewrite.deleted_positions import unpack_positions
 from packstone.rewrite.merge_spec import unpack_schema
@@ -75,7 +76,7 @@ def _read_rows(
         elif left := file.rows - len(unpack_positions(file.deleted)):
             yield rows_without_columns(left)
     if split.merge is not None:
-        for batch in read_merged(io, split.merge):
+        for batch in read_merged(io, with_real_keys(io, split.merge)):
             yield from _matching(batch, schema, expression)
 
 

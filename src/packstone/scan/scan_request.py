@@ -28,7 +28,6 @@ class ScanOptions:
     zone: str = "UTC"  # the session's, in which wall times of the filter become moments
     parallelism: int | None = None  # how many tasks run at once; None: as many as this machine has cores
     explain: bool = False
-    now_seconds: int | None = None  # decides which records have expired (Paimon); None: none has
 
 
 DEFAULT_OPTIONS: Final = ScanOptions()

@@ -50,6 +50,9 @@ _SWITCHES: Final = {
     "chain-table.enabled": "it is a chain table, whose delete markers must stay (chain-table.enabled)",
 }
 
+# Those of them that a reader must understand too.
+_READ_SWITCHES: Final = ("data-evolution.enabled", "pk-clustering-override", "chain-table.enabled")
+
 
 def refuse_table(schema: TableSchema) -> str | None:
     """Say why a table must be left alone as a whole, or None."""
@@ -58,6 +61,15 @@ def refuse_table(schema: TableSchema) -> str | None:
         if why is not None:
             return why
     return None
+
+
+def refuse_read(schema: TableSchema) -> str | None:
+    """Say why a table cannot be read rightly, or None: less than what a compaction minds."""
+    for name in _READ_SWITCHES:
+        if _is_on(schema, name):
+            return _SWITCHES[name]
+    rules = (_refuse_kind, _refuse_postponed, _refuse_types, _refuse_engine)
+    return next((why for rule in rules if (why := rule(schema)) is not None), None)
 
 
 def refuse_pick(schema: TableSchema, *, is_full: bool, to_top: bool, takes_level0: bool) -> str | None:
@@ -123,14 +135,14 @@ def aggregate_of(schema: TableSchema, column: str) -> str:
     return own or schema.option("fields.default-aggregate-function") or "last_non_null_value"
 
 
-def refuse_files(files: Iterable[DataFileMeta]) -> str | None:
-    """Say why the files of a bucket must be left alone, or None."""
+def refuse_files(files: Iterable[DataFileMeta], *, reading: bool = False) -> str | None:
+    """Say why the files of a bucket must be left alone, or None; a reader minds less."""
     for file in files:
         if file.external_path is not None:
             return f"{file.file_name} lies on an external path, {file.external_path}"
         if file.write_cols is not None:
             return f"{file.file_name} holds only some columns (data evolution)"
-        if file.first_row_id is not None:
+        if file.first_row_id is not None and not reading:
             return f"{file.file_name} carries row ids (row tracking)"
         extension = file_format_name(file.file_name)
         if extension not in _FORMATS:
@@ -152,10 +164,16 @@ def _refuse_kind(schema: TableSchema) -> str | None:
     return None if kind in ("table", "materialized-table") else f"it is a {kind}, not a table of data files"
 
 
+def _refuse_postponed(schema: TableSchema) -> str | None:
+    if schema.option("bucket") == _POSTPONE_BUCKET and schema.is_primary_key:
+        return "its buckets are postponed (bucket = -2); rows get their bucket from Java's own compaction only"
+    return None
+
+
 def _refuse_buckets(schema: TableSchema) -> str | None:
     bucket = schema.option("bucket") or _DYNAMIC_BUCKET
-    if bucket == _POSTPONE_BUCKET and schema.is_primary_key:
-        return "its buckets are postponed (bucket = -2); rows get their bucket from Java's own compaction only"
+    if (why := _refuse_postponed(schema)) is not None:
+        return why
     is_cross_partition = not set(schema.partition_keys) <= set(schema.primary_keys)
     if schema.is_primary_key and schema.partition_keys and is_cross_partition and bucket == _DYNAMIC_BUCKET:
         return "its key does not hold the partition columns, so rows move between partitions (key-dynamic buckets)"

@@ -21,27 +21,27 @@ import pyarrow as pa
 
 from packstone.errors import CorruptionError, PackstoneError, RefusedError, VerificationError, storage_sentence
 from packstone.model.unit import How, UnitStatus
-from packstone.rewrite.data_files.rows import open_rows, read_rows
+from packstone.rewrite.data_files.real_keys import with_real_keys
+from packstone.rewrite.data_files.rows import read_rows
 from packstone.rewrite.merge_spec import (
     KIND_COLUMN,
     AppendSpec,
-    ColumnSource,
-    InputFile,
     MergeResult,
     MergeSpec,
     WrittenFile,
     unpack_schema,
 )
 from packstone.rewrite.merged_view.check_facts import to_plain
+from packstone.rewrite.merged_view.merge_and_verify import merge_and_verify
 from packstone.rewrite.merged_view.verify_append import verify_append
-from packstone.rewrite.merged_view.verify_merge import Verified, verify_merge
-from packstone.rewrite.run_merge import run_append, run_merge
+from packstone.rewrite.merged_view.verify_merge import Verified
+from packstone.rewrite.run_merge import run_append
 from packstone.storage.task_board import Attempt, Job
 from packstone.tables.paimon.binary_row import encode_row
 from packstone.tables.paimon.data_file_meta import DataFileMeta
 from packstone.tables.paimon.leftovers import record_created
 from packstone.tables.paimon.paths import DataFileNames
-from packstone.tables.paimon.table_schema import KEY_PREFIX, TableSchema
+from packstone.tables.paimon.table_schema import TableSchema
 from packstone.tables.paimon.written_meta import MetaWriter
 
 if TYPE_CHECKING:
@@ -167,7 +167,7 @@ def _check_no_retracts(io: FileIO, unit: PaimonUnit) -> None:
 def _rewrite(attempt: Attempt, task: PaimonTask, unit: PaimonUnit) -> PaimonUnitResult:
     written: list[str] = []
     try:
-        result, verified = _merge(attempt.io, unit, name_file=_namer(attempt, task, unit=unit, written=written))
+        result, verified = _merge(attempt, unit, name_file=_namer(attempt, task, unit=unit, written=written))
     except VerificationError:
         raise  # the evidence stays; its names are recorded
     except Exception:
@@ -187,10 +187,10 @@ def _rewrite(attempt: Attempt, task: PaimonTask, unit: PaimonUnit) -> PaimonUnit
     )
 
 
-def _merge(io: FileIO, unit: PaimonUnit, *, name_file: Callable[[int], str]) -> tuple[MergeResult, Verified]:
+def _merge(attempt: Attempt, unit: PaimonUnit, *, name_file: Callable[[int], str]) -> tuple[MergeResult, Verified]:
+    io = attempt.io
     if unit.merge is not None:
-        result = run_merge(io, unit.merge, name_file=name_file)
-        return result, verify_merge(io, unit.merge, result.files)
+        return merge_and_verify(io, unit.merge, name_file=name_file, has_idle_core=attempt.has_idle_core)
     assert unit.append is not None  # noqa: S101 - one of the two is always there
     result = run_append(io, unit.append, name_file=name_file)
     return result, verify_append(io, unit.append, result.files)
@@ -250,27 +250,7 @@ def _with_real_keys(io: FileIO, unit: PaimonUnit) -> PaimonUnit:
     """Let key columns come from the value columns they mirror in files that leave them out (thin mode)."""
     if unit.merge is None:
         return unit
-    sections = tuple(
-        tuple(tuple(_fit_keys(io, file) for file in run) for run in section) for section in unit.merge.sections
-    )
-    return replace(unit, merge=replace(unit.merge, sections=sections))
-
-
-def _fit_keys(io: FileIO, file: InputFile) -> InputFile:
-    names = {column.source for column in file.columns if column.source is not None}
-    names |= {name.removeprefix(KEY_PREFIX) for name in names}
-    rows = open_rows(io, file, sorted(names))
-    held = set(rows.schema.names)
-    rows.close()
-    columns = tuple(_fit_key(column, held) for column in file.columns)
-    return file if columns == file.columns else replace(file, columns=columns)
-
-
-def _fit_key(column: ColumnSource, held: set[str]) -> ColumnSource:
-    source = column.source
-    if source is None or source in held or not source.startswith(KEY_PREFIX):
-        return column
-    return ColumnSource(target=column.target, source=source.removeprefix(KEY_PREFIX))
+    return replace(unit, merge=with_real_keys(io, unit.merge))
 
 
 PAIMON_JOB: Final = Job(task=PaimonTask, result=PaimonTaskResult, do=run_paimon_task)
