@@ -141,7 +141,7 @@ class _OpenFile:
         return kept, frozenset(must)
 
     def _open(self, io: FileIO) -> pq.ParquetFile:
-        stored = [source for name in self._wanted.filter_schema.names if (source := self._sources[name]) is not None]
+        stored = [source for source in self._sources.values() if source is not None]
         is_tested = any(group not in self._must for group in self._groups) and self._wanted.expression is not None
         coded = self._footer.coded_columns(stored, self._groups[0]) if is_tested else []
         return pq.ParquetFile(
