@@ -10,7 +10,6 @@ A scan is a plan, made once, of one version: asked twice, it gives the same rows
 from __future__ import annotations
 
 import itertools
-import time
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +19,7 @@ from packstone.scan.caches import process_caches
 from packstone.scan.read_at_once import read_at_once
 from packstone.scan.read_split import check_pushed, count_split, read_split
 from packstone.scan.scan_request import ScanOptions
-from packstone.spark.scan_frames import read_parquet_files, read_splits, session_zone
+from packstone.spark.scan_frames import read_parquet_files, read_splits, session_zone, spark_tests
 from packstone.spark.segment_frames import find_session
 from packstone.tables.scan_source import Selection
 
@@ -82,7 +81,7 @@ class Scan:
         check_filter(where)
         names = None if columns is None else (columns,) if isinstance(columns, str) else tuple(columns)
         self._source, self._where, self._zone, self._spark = source, where, timezone, spark
-        options = ScanOptions(zone=timezone or DEFAULT_ZONE, now_seconds=int(time.time()))
+        options = ScanOptions(zone=timezone or DEFAULT_ZONE)
         self._asked = Selection(columns=names, where=where, options=options)
         self._plans: dict[Selection, ScanPlan] = {}
 
@@ -169,7 +168,8 @@ class Scan:
         frame = read_parquet_files(session, plan, self._source.schema, family=self._source.family)
         if frame is not None:
             # Whole files come, also with row groups that are left out, so the filter stays even if all others match.
-            frame = frame if self._where is None else frame.where(str(self._where))
+            for test in () if self._where is None else spark_tests(self._where, self._source.schema):
+                frame = frame.where(test)
         else:
             frame = read_splits(session, plan)
             for part in plan.unpushed:

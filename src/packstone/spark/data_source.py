@@ -10,14 +10,13 @@ Spark filters on top, it filters itself. tests/spark/test_data_source.py pins th
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING, Final
 
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
 
-from packstone.errors import InvalidInputError
+from packstone.errors import InvalidInputError, RefusedError
 from packstone.model.moment import parse_moment
-from packstone.scan.read_split import check_pushed, read_split
+from packstone.scan.read_split import read_split
 from packstone.scan.scan_request import ScanOptions
 from packstone.spark.scan_frames import fit_batch, schema_ddl
 from packstone.storage.local import LocalFileIO
@@ -178,13 +177,17 @@ def _request(options: Mapping[str, str], schema: StructType, source: ScanSource)
     return Selection(
         columns=tuple(field.name for field in schema.fields),
         where=options.get("where") or None,
-        options=ScanOptions(zone=options.get("timezone") or "UTC", now_seconds=int(time.time())),
+        options=ScanOptions(zone=options.get("timezone") or "UTC"),
     )
 
 
 def _plan(source: ScanSource, request: Selection) -> list[InputPartition]:
     plan = source.plan(request)
-    check_pushed(plan)
+    if plan.unpushed:
+        raise RefusedError(
+            f"The option where cannot hold {plan.unpushed[0]}; put that into .where(…) on the DataFrame, where Spark "
+            "tests it.",
+        )
     return [SplitPartition(split) for split in plan.splits]
 
 

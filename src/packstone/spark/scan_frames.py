@@ -11,6 +11,8 @@ import pickle
 from typing import TYPE_CHECKING, Any
 
 from packstone.errors import InvalidInputError
+from packstone.pruning.expression import And, columns_of
+from packstone.pruning.parse_filter import parse_filter
 from packstone.scan.read_split import read_split
 from packstone.spark.segment_frames import read_files
 from packstone.storage.local import LocalFileIO
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+    from packstone.pruning.expression import Expression
     from packstone.scan.scan_plan import ScanFile, ScanPlan, Split
 
 _BATCH_ROWS = 10_000  # Spark takes small batches faster than big ones (measured: 64 Ki rows are a quarter slower)
@@ -46,6 +49,24 @@ def read_parquet_files(
         return None
     paths = tuple(dict.fromkeys(file.path for split in plan.splits for file in split.files))
     return read_files(session, paths, schema=schema_ddl(schema))
+
+
+def spark_tests(where: str | Expression, schema: pa.Schema) -> tuple[str, ...]:
+    """The filter as Spark shall apply it, as several tests that must all hold.
+
+    Statistics of Parquet leave NaN out, and Spark's reader believes them: in a file written by PyArrow it finds no row
+    of ``x = 'NaN'``, and too few of ``x > 5``. So a filter that names a float or double is wrapped into something that
+    Spark does not push into its reader; the parts of it that name none are said once more, and are pushed.
+    """
+    import pyarrow as pa  # noqa: PLC0415 - slow to import
+
+    floats = {field.name.lower() for field in schema if pa.types.is_floating(field.type)}
+    parsed = parse_filter(where) if isinstance(where, str) else where
+    if floats.isdisjoint(name.lower() for name in columns_of(parsed)):
+        return (str(where),)
+    parts = parsed.parts if isinstance(parsed, And) else (parsed,)
+    exact = [str(part) for part in parts if floats.isdisjoint(name.lower() for name in columns_of(part))]
+    return (*exact, f"coalesce(({where}), false)")
 
 
 def read_splits(session: Any, plan: ScanPlan) -> Any:  # noqa: ANN401 - a session, a DataFrame
