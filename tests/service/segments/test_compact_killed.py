@@ -9,23 +9,29 @@ import time
 import pytest
 from compact_calls import segment_clean, segment_compact
 from segment_lake import SegmentLake
+from segment_model import quick_folder
 
 from packstone.storage.local import LocalFileIO
 
 IO = LocalFileIO()
 KILLED = -signal.SIGKILL
 CASES = {
-    "sorted": ("LOCAL_SORT", {}),
-    "unsorted in pieces": ("NO_SORT", {"task_bytes": 1000}),
+    "sorted": ("LOCAL_SORT", {}, {}),
+    "unsorted in pieces": ("NO_SORT", {"task_bytes": 1000}, {}),
+    "sorted in pieces": ("LOCAL_SORT", {"task_bytes": 1000}, {}),
+    "global": ("GLOBAL_SORT", {"strategy": "major"}, {}),
+    "two levels": ("LOCAL_SORT", {}, {"COMPACTION_LEVEL_THRESHOLD": "2,2"}),
+    "no order": ("NO_SORT", {}, {"SORT_COLUMNS": ""}),
 }
 
 
-def make(path, scope, *, loads=4):
-    """A table with four loads of two files; half of them are sorted."""
-    lake = SegmentLake(path).create(SORT_COLUMNS="id", SORT_SCOPE=scope)
+def make(path, scope, *, loads=4, **properties):
+    """A table with four loads of two files; half of them are sorted, if the table is."""
+    lake = SegmentLake(path).create(**({"SORT_COLUMNS": "id", "SORT_SCOPE": scope} | properties))
+    other = "LOCAL_SORT" if properties.get("SORT_COLUMNS", "id") else scope
     for seed in range(loads):
         rows = [{"id": (at * 7) % 30, "v": f"{seed}-{at}"} for at in range(30)]
-        lake.load(rows, files=2, group_rows=10, scope="LOCAL_SORT" if seed % 2 else scope)
+        lake.load(rows, files=2, group_rows=10, scope=other if seed % 2 else scope)
     return lake
 
 
@@ -34,7 +40,7 @@ def check_recovers(lake, rows, where):
     assert lake.count() == rows, where
     assert lake.problems() == [], where
     assert segment_compact(IO, lake.table)["status"] in ("committed", "nothing-to-do"), where
-    assert lake.ids() == ["0.1"], where
+    assert len(lake.ids()) == 1, where
     done = segment_clean(IO, lake.table, days=8)
     assert done["unknown"] == [], where
     segment_clean(IO, lake.table, days=20)  # the trash
@@ -56,51 +62,86 @@ def check_tidy(lake, where):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(("case", "stride"), [("sorted", 2), ("unsorted in pieces", 7)])
+def test_a_compaction_killed_at_some_steps(children, case, stride):
+    """Killed there, the table reads the same, a second run succeeds, and a clean leaves nothing behind."""
+    check_compaction(children, case, lambda count: in_turns({*range(0, count, stride), *range(count - 5, count)}))
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(3600)
 @pytest.mark.parametrize("case", CASES)
-@pytest.mark.parametrize("moment", ["before", "after"])
-def test_a_compaction_killed_at_every_step(tmp_path, children, case, moment):
-    """Killed anywhere, the table reads the same, a second run succeeds, and a clean leaves nothing behind."""
-    scope, options = CASES[case]
-    lake = make(tmp_path / "t", scope)
-    rows = lake.count()
-    shutil.copytree(lake.path, tmp_path / "aside")
-    steps = children.run("segment_compact", path=lake.table, **options)["steps"]
-    for step, name in enumerate(steps):
-        shutil.rmtree(lake.path)
-        shutil.copytree(tmp_path / "aside", lake.path)
-        fault = {"step": step, "action": "kill", "moment": moment}
-        done = children.run("segment_compact", path=lake.table, fault=fault, **options)
-        where = f"killed {moment} step {step}: {name}"
-        assert done["status"] == KILLED, (where, done)
-        check_recovers(lake, rows, where)
+def test_a_compaction_killed_at_every_step(children, case):
+    """Killed anywhere."""
+    check_compaction(children, case, at_all)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("moment", ["before", "after"])
-def test_a_clean_killed_at_every_step(tmp_path, children, moment):
+def test_a_clean_killed_at_some_steps(children):
     """With a dead compaction, retired segments, old versions and trash to clean: another clean does the rest."""
-    lake = make(tmp_path / "t", "LOCAL_SORT", loads=5)
-    fault = {"step": 9, "action": "kill", "moment": "after"}
-    assert children.run("segment_compact", path=lake.table, fault=fault)["status"] == KILLED
-    assert children.run("segment_compact", path=lake.table)["value"]["status"] == "committed"
-    lake.delete("4")
-    rows = lake.count()
-    shutil.copytree(lake.path, tmp_path / "aside")
-    steps = children.run("segment_clean", path=lake.table, days=8)["steps"]
-    assert any("/status/" in step for step in steps)
-    for step, name in enumerate(steps):
-        shutil.rmtree(lake.path)
-        shutil.copytree(tmp_path / "aside", lake.path)
-        fault = {"step": step, "action": "kill", "moment": moment}
-        done = children.run("segment_clean", path=lake.table, days=8, fault=fault)
-        where = f"killed {moment} step {step}: {name}"
-        assert done["status"] == KILLED, (where, done)
-        assert lake.count() == rows, where
-        assert lake.problems() == [], where
-        assert segment_clean(IO, lake.table, days=8)["unknown"] == [], where
-        segment_clean(IO, lake.table, days=20)
-        check_tidy(lake, where)
-        assert lake.count() == rows, where
+    check_clean(children, lambda count: in_turns(range(0, count, 2)))
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(3600)
+def test_a_clean_killed_at_every_step(children):
+    """Killed anywhere."""
+    check_clean(children, at_all)
+
+
+def in_turns(steps):
+    """Before the first, after the next, and so on."""
+    return [(step, "before" if at % 2 else "after") for at, step in enumerate(sorted(steps))]
+
+
+def at_all(count):
+    """Before and after each."""
+    return [(step, moment) for step in range(count) for moment in ("before", "after")]
+
+
+def check_compaction(children, case, pick):
+    """Kill a compaction at the steps that are picked, one after the other."""
+    scope, options, properties = CASES[case]
+    with quick_folder() as folder:
+        lake = make(folder / "t", scope, **properties)
+        rows = lake.count()
+        shutil.copytree(lake.path, folder / "aside")
+        steps = children.run("segment_compact", path=lake.table, **options)["steps"]
+        for step, moment in pick(len(steps)):
+            shutil.rmtree(lake.path)
+            shutil.copytree(folder / "aside", lake.path)
+            fault = {"step": step, "action": "kill", "moment": moment}
+            done = children.run("segment_compact", path=lake.table, fault=fault, **options)
+            where = f"killed {moment} step {step}: {steps[step]}"
+            assert done["status"] == KILLED, (where, done)
+            check_recovers(lake, rows, where)
+
+
+def check_clean(children, pick):
+    """Kill a clean at the steps that are picked, one after the other."""
+    with quick_folder() as folder:
+        lake = make(folder / "t", "LOCAL_SORT", loads=5)
+        fault = {"step": 9, "action": "kill", "moment": "after"}
+        assert children.run("segment_compact", path=lake.table, fault=fault)["status"] == KILLED
+        assert children.run("segment_compact", path=lake.table)["value"]["status"] == "committed"
+        lake.delete("4")
+        rows = lake.count()
+        shutil.copytree(lake.path, folder / "aside")
+        steps = children.run("segment_clean", path=lake.table, days=8)["steps"]
+        assert any("/status/" in step for step in steps)
+        for step, moment in pick(len(steps)):
+            shutil.rmtree(lake.path)
+            shutil.copytree(folder / "aside", lake.path)
+            fault = {"step": step, "action": "kill", "moment": moment}
+            done = children.run("segment_clean", path=lake.table, days=8, fault=fault)
+            where = f"killed {moment} step {step}: {steps[step]}"
+            assert done["status"] == KILLED, (where, done)
+            assert lake.count() == rows, where
+            assert lake.problems() == [], where
+            assert segment_clean(IO, lake.table, days=8)["unknown"] == [], where
+            segment_clean(IO, lake.table, days=20)
+            check_tidy(lake, where)
+            assert lake.count() == rows, where
 
 
 def test_a_compaction_killed_at_any_moment(tmp_path, children):
