@@ -1,38 +1,43 @@
 """Rows of chosen row groups (blocklets) of Parquet files that pass a filter.
 
-In each row group the columns of the filter are decoded first, batch by batch; text that is stored as codes of a
-dictionary stays so, and the codes are compared. The other columns are opened at the first batch in which a row is
-left, and decoded as far as the last one: a row group without a match never costs more than its filter columns. A row
-group in which every row must match is not tested at all.
+The columns of the filter are decoded first; text that is stored as codes of a dictionary stays so, and the codes are
+compared. What else is asked for is decoded only where a row is left:
 
-Memory: one batch of the filter columns, one of the others.
+================  ====================================================================================================
+small row groups  as many as make a batch are tested together, then the other columns of those with a match are read
+a big one         is tested batch by batch; the other columns are opened at the first match and read up to the last
+one that must     (every row of it matches, says its index) is not tested at all
+match
+================  ====================================================================================================
+
+Memory: one batch of the filter's columns, one of the others.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from packstone.errors import UnfaithfulError, UnreadableFileError
 from packstone.pruning.evaluate import select
 from packstone.pruning.expression import FALSE
-from packstone.rewrite.data_files.evolve import Evolution
-from packstone.rewrite.deleted_positions import Positions, unpack_positions
-from packstone.rewrite.merge_spec import ColumnSource, FileFormat, InputFile
+from packstone.rewrite.deleted_positions import unpack_positions
 from packstone.rewrite.numpy_columns import to_column
 from packstone.rewrite.parquet_footer import one_line
-from packstone.scan.footer import Footer, prune_groups, read_footer
+from packstone.scan.footer import prune_groups
+from packstone.scan.scanned_file import ScannedFile, rows_without_columns
 
 if TYPE_CHECKING:
     from packstone.pruning.expression import Expression
     from packstone.scan.caches import ScanCaches
     from packstone.scan.scan_plan import ScanFile
     from packstone.storage.fileio import FileIO
+
+Flags = np.ndarray[Any, np.dtype[np.bool_]]
 
 BATCH_ROWS = 1 << 16
 _BATCH_BYTES = 32 << 20
@@ -51,10 +56,17 @@ def scan_blocklets(
     """Yield the rows that pass, in these columns and types; ``filter_schema`` has the table's types of the filter's."""
     if expression == FALSE:
         return
+    wanted = _Wanted(schema=schema, filter_schema=filter_schema, expression=expression, batch_rows=batch_rows)
     for file in files:
-        opened = _OpenFile(io, file, _Wanted(schema, filter_schema, expression, batch_rows), caches=caches)
+        opened = ScannedFile(io, file, [*schema.names, *filter_schema.names], caches=caches)
         try:
-            yield from opened.rows()
+            yield from _FileScan(opened, wanted).rows()
+        except pa.ArrowNotImplementedError as error:
+            raise UnfaithfulError(f"PyArrow cannot read {file.path}: {one_line(error)}") from error
+        except (pa.ArrowException, OSError) as error:
+            raise UnreadableFileError(
+                f"{file.path} has a broken data page: {one_line(error)}.", file=file.path
+            ) from error
         finally:
             opened.close()
 
@@ -83,12 +95,7 @@ def count_blocklets(
     return rows + sum(batch.num_rows for batch in found)
 
 
-def rows_without_columns(rows: int) -> pa.RecordBatch:
-    """A batch that has rows but no columns: for those who only count."""
-    return pa.RecordBatch.from_struct_array(pa.Array.from_buffers(pa.struct([]), rows, [None]))
-
-
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class _Wanted:
     schema: pa.Schema
     filter_schema: pa.Schema
@@ -96,224 +103,196 @@ class _Wanted:
     batch_rows: int
 
 
-class _OpenFile:
-    """One file of the scan."""
+class _FileScan:
+    """The scan of one file."""
 
-    def __init__(self, io: FileIO, file: ScanFile, wanted: _Wanted, *, caches: ScanCaches) -> None:
-        self._file, self._wanted = file, wanted
-        self._footer: Footer = read_footer(io, file, caches)
-        named = {column.target: column.source for column in file.columns}
-        present = set(self._footer.schema.names)
-        needed = {*wanted.schema.names, *wanted.filter_schema.names}
-        self._sources = {name: named.get(name, name if name in present else None) for name in needed}
+    def __init__(self, opened: ScannedFile, wanted: _Wanted) -> None:
+        self._opened, self._wanted = opened, wanted
         self._groups, self._must = self._choose_groups()
-        self._deleted: Positions = unpack_positions(file.deleted)
-        self._starts = self._footer.group_starts() if self._deleted.size else []
-        self._parquet: pq.ParquetFile | None = None
-        if self._groups:
-            self._parquet = self._open(io)
+        names = opened.stored(pa.schema([*wanted.schema, *wanted.filter_schema]))
+        self._batch_rows = max(1, min(wanted.batch_rows, _BATCH_BYTES // opened.footer.row_bytes(names)))
+        self._deleted = unpack_positions(opened.file.deleted)
 
     def rows(self) -> Iterator[pa.RecordBatch]:
-        try:
-            for group in self._groups:
-                if self._wanted.expression is None or group in self._must:
-                    yield from self._all_rows(group)
-                else:
-                    yield from self._passing_rows(group)
-        except pa.ArrowNotImplementedError as error:
-            raise UnfaithfulError(f"PyArrow cannot read {self._file.path}: {one_line(error)}") from error
-        except (pa.ArrowException, OSError) as error:
-            raise UnreadableFileError(
-                f"{self._file.path} has a broken data page: {one_line(error)}.", file=self._file.path
-            ) from error
-
-    def close(self) -> None:
-        if self._parquet is not None:
-            self._parquet.close(force=True)
+        """Yield the rows of the file that pass."""
+        if not self._groups:
+            return
+        self._opened.open(codes=any(not self._is_sure(group) for group in self._groups))
+        for groups in self._bunches():
+            if self._is_sure(groups[0]):
+                yield from self._all_rows(groups)
+            elif len(groups) > 1:
+                yield from self._passing_of_several(groups)
+            else:
+                yield from self._passing_of_one(groups[0])
 
     def _choose_groups(self) -> tuple[Sequence[int], frozenset[int]]:
-        if self._file.row_groups:
-            return self._file.row_groups, frozenset(self._file.must_match)
-        every = range(self._footer.metadata.num_row_groups)
+        file, footer = self._opened.file, self._opened.footer
+        if file.row_groups:
+            return file.row_groups, frozenset(file.must_match)
         if self._wanted.expression is None:
-            return every, frozenset()
-        kept, must = prune_groups(self._footer, self._wanted.expression, self._sources)
-        return kept, frozenset(must)
+            return range(len(footer.group_rows)), frozenset()
+        return prune_groups(footer, self._wanted.expression, self._opened.sources)
 
-    def _open(self, io: FileIO) -> pq.ParquetFile:
-        stored = [source for source in self._sources.values() if source is not None]
-        is_tested = any(group not in self._must for group in self._groups) and self._wanted.expression is not None
-        coded = self._footer.coded_columns(stored, self._groups[0]) if is_tested else []
-        return pq.ParquetFile(
-            io.open_input(self._file.path),
-            metadata=self._footer.metadata,
-            pre_buffer=False,
-            read_dictionary=coded or None,
-            page_checksum_verification=True,
-        )
+    def _is_sure(self, group: int) -> bool:
+        return self._wanted.expression is None or group in self._must
 
-    def _all_rows(self, group: int) -> Iterator[pa.RecordBatch]:
-        if not len(self._wanted.schema):
-            yield from self._counted(group)
-            return
-        turn, at = self._evolution(self._wanted.schema), 0
-        for batch in self._read(group, self._wanted.schema, self._batch_rows(group, self._wanted.schema)):
-            kept = self._left(group, at, batch.num_rows)
-            at += batch.num_rows
-            turned = turn.apply(batch)
-            if kept is not None:
-                turned = turned.filter(to_column(kept))
-            if turned.num_rows:
-                yield turned
+    def _bunches(self) -> Iterator[list[int]]:
+        """Row groups that are read together: all of which every row passes, or those to test that make a batch."""
+        bunch: list[int] = []
+        rows = 0
+        for group in self._groups:
+            count = self._opened.footer.group_rows[group]
+            is_full = not self._is_sure(group) and rows + count > self._batch_rows
+            if bunch and (is_full or self._is_sure(bunch[0]) != self._is_sure(group)):
+                yield bunch
+                bunch, rows = [], 0
+            bunch.append(group)
+            rows += count
+        if bunch:
+            yield bunch
 
-    def _counted(self, group: int) -> Iterator[pa.RecordBatch]:
-        rows = self._footer.metadata.row_group(group).num_rows
-        kept = self._left(group, 0, rows)
-        left = rows if kept is None else int(np.count_nonzero(kept))
-        if left:
-            yield rows_without_columns(left)
-
-    def _passing_rows(self, group: int) -> Iterator[pa.RecordBatch]:
-        tested = self._tested_schema()
-        rest = pa.schema([one for one in self._wanted.schema if one.name not in tested.names])
-        rows = self._batch_rows(group, pa.schema([*tested, *rest]))
-        turn = self._evolution(tested)
-        others = _Following(batches=self._read(group, rest, rows)) if self._stored(rest) else None
-        at = 0
-        for batch in self._read(group, tested, rows):
-            found = turn.apply(batch)
-            mask = self._mask(found, group, at)
-            left = mask.true_count
+    def _all_rows(self, groups: list[int]) -> Iterator[pa.RecordBatch]:
+        schema, kept, at = self._wanted.schema, self._not_deleted(groups), 0
+        if not len(schema):
+            rows = sum(self._opened.footer.group_rows[group] for group in groups)
+            left = rows if kept is None else int(np.count_nonzero(kept))
             if left:
-                if left < batch.num_rows:
-                    found = found.filter(mask)
-                pieces = self._follow(others, rest, at=at, mask=mask, left=left)
-                yield self._join(found, pieces)
+                yield rows_without_columns(left)
+            return
+        for batch in self._opened.read(groups, schema, batch_rows=self._batch_rows):
+            part = None if kept is None else kept[at : at + batch.num_rows]
+            at += batch.num_rows
+            found = batch if part is None or part.all() else batch.filter(to_column(part))
+            if found.num_rows:
+                yield found
+
+    def _passing_of_several(self, groups: list[int]) -> Iterator[pa.RecordBatch]:
+        """Small row groups: test all, then read the rest of those in which a row is left."""
+        tested, rest = self._schemas()
+        kept, at = self._not_deleted(groups), 0
+        pieces, masks = [], []
+        for batch in self._opened.read(groups, tested, batch_rows=self._batch_rows):
+            mask = self._test(batch, kept, at)
+            at += batch.num_rows
+            masks.append(mask)
+            if mask.any():
+                pieces.append(_filtered(batch, mask))
+        if not pieces:
+            return
+        found = _joined(pieces)
+        if len(rest):
+            found = _beside(found, self._rest_of(groups, np.concatenate(masks), rest))
+        yield self._out(found)
+
+    def _rest_of(self, groups: list[int], mask: Flags, rest: pa.Schema) -> pa.RecordBatch:
+        rows = self._opened.footer.group_rows
+        parts = np.split(mask, np.cumsum([rows[group] for group in groups])[:-1])
+        left = [(group, part) for group, part in zip(groups, parts, strict=True) if part.any()]
+        mask, at, pieces = np.concatenate([part for _, part in left]), 0, []
+        for batch in self._opened.read([group for group, _ in left], rest, batch_rows=self._batch_rows):
+            part = mask[at : at + batch.num_rows]
+            at += batch.num_rows
+            if part.any():
+                pieces.append(_filtered(batch, part))
+        return _joined(pieces)
+
+    def _passing_of_one(self, group: int) -> Iterator[pa.RecordBatch]:
+        """A big row group: the rest follows the test, batch by batch."""
+        tested, rest = self._schemas()
+        kept, at = self._not_deleted([group]), 0
+        others = _Following(self._opened.read([group], rest, batch_rows=self._batch_rows))
+        for batch in self._opened.read([group], tested, batch_rows=self._batch_rows):
+            mask = self._test(batch, kept, at)
+            if mask.any():
+                found = _filtered(batch, mask)
+                if len(rest):
+                    found = _beside(found, others.read(at, mask))
+                yield self._out(found)
             at += batch.num_rows
 
-    def _mask(self, found: pa.RecordBatch, group: int, at: int) -> pa.BooleanArray:
+    def _schemas(self) -> tuple[pa.Schema, pa.Schema]:
+        """The filter's columns, and the others that are asked for; text in dictionaries where it is read so."""
+        filter_schema = self._wanted.filter_schema
+        rest = pa.schema([one for one in self._wanted.schema if one.name not in filter_schema.names])
+        return self._opened.coded_schema(filter_schema), self._opened.coded_schema(rest)
+
+    def _test(self, batch: pa.RecordBatch, kept: Flags | None, at: int) -> Flags:
         expression = self._wanted.expression
         assert expression is not None  # noqa: S101 - asked by the caller
-        mask = select(expression, found)
-        kept = self._left(group, at, found.num_rows)
-        return mask if kept is None else to_column(mask.to_numpy(zero_copy_only=False) & kept)
+        mask: Flags = select(expression, batch).to_numpy(zero_copy_only=False)
+        return mask if kept is None else mask & kept[at : at + batch.num_rows]
 
-    def _follow(
-        self, others: _Following | None, rest: pa.Schema, *, at: int, mask: pa.BooleanArray, left: int
-    ) -> pa.RecordBatch | None:
-        """The other columns of the rows that are left."""
-        if not len(rest):
-            return None
-        turn = self._evolution(rest)
-        if others is None:  # this file has none of them
-            return pa.RecordBatch.from_arrays([pa.nulls(left, one.type) for one in rest], schema=rest)
-        pieces, first = [], 0
-        for batch in others.read(at, len(mask)):
-            part = mask.slice(first, batch.num_rows)
-            first += batch.num_rows
-            if part.true_count:
-                pieces.append(turn.apply(batch.filter(part) if part.true_count < batch.num_rows else batch))
-        return _joined(pieces, rest)
-
-    def _join(self, found: pa.RecordBatch, others: pa.RecordBatch | None) -> pa.RecordBatch:
-        if not len(self._wanted.schema):
+    def _out(self, found: pa.RecordBatch) -> pa.RecordBatch:
+        """The columns that are asked for, in plain types: only the rows that are left are taken from dictionaries."""
+        schema = self._wanted.schema
+        if not len(schema):
             return rows_without_columns(found.num_rows)
-        columns = []
-        for one in self._wanted.schema:
-            at = found.schema.get_field_index(one.name)
-            if at >= 0:
-                column = found.column(at)
-                columns.append(column if column.type == one.type else column.cast(one.type))
-            elif others is not None:
-                columns.append(others.column(others.schema.get_field_index(one.name)))
-        return pa.RecordBatch.from_arrays(columns, schema=self._wanted.schema)
+        columns = [found.column(found.schema.get_field_index(one.name)) for one in schema]
+        plain = [
+            column if column.type == one.type else column.cast(one.type)
+            for column, one in zip(columns, schema, strict=True)
+        ]
+        return pa.RecordBatch.from_arrays(plain, schema=schema)
 
-    def _tested_schema(self) -> pa.Schema:
-        """The filter's columns as the table has them, but in a dictionary where they are decoded as one."""
-        assert self._parquet is not None  # noqa: S101 - there is a row group
-        read, fields = self._parquet.schema_arrow, []
-        for one in self._wanted.filter_schema:
-            source = self._sources[one.name]
-            kind = None if source is None else read.field(source).type
-            is_coded = kind is not None and pa.types.is_dictionary(kind) and kind.value_type == one.type
-            fields.append(pa.field(one.name, kind) if is_coded else one)
-        return pa.schema(fields)
-
-    def _stored(self, schema: pa.Schema) -> list[str]:
-        return list(dict.fromkeys(source for one in schema if (source := self._sources[one.name]) is not None))
-
-    def _read(self, group: int, schema: pa.Schema, rows: int) -> Iterator[pa.RecordBatch]:
-        assert self._parquet is not None  # noqa: S101 - there is a row group
-        names = self._stored(schema)
-        if names:
-            yield from self._parquet.iter_batches(batch_size=rows, row_groups=[group], columns=names, use_threads=False)
-            return
-        left = self._footer.metadata.row_group(group).num_rows
-        while left > 0:
-            yield rows_without_columns(min(rows, left))
-            left -= rows
-
-    def _batch_rows(self, group: int, schema: pa.Schema) -> int:
-        row_bytes = self._footer.row_bytes(self._stored(schema), group)
-        return max(1, min(self._wanted.batch_rows, _BATCH_BYTES // row_bytes))
-
-    def _evolution(self, schema: pa.Schema) -> _Turn:
-        columns = tuple(ColumnSource(target=one.name, source=self._sources[one.name]) for one in schema)
-        return _Turn(self._file, schema, columns)
-
-    def _left(self, group: int, at: int, rows: int) -> np.ndarray[tuple[int], np.dtype[np.bool_]] | None:
-        """Which of these rows are not deleted; None if all are left."""
+    def _not_deleted(self, groups: Sequence[int]) -> Flags | None:
+        """Which rows of these row groups are not deleted; None if all are left."""
         if not self._deleted.size:
             return None
-        begin = self._starts[group] + at
-        first, last = np.searchsorted(self._deleted, [begin, begin + rows])
-        if first == last:
-            return None
-        kept = np.ones(rows, dtype=bool)
-        kept[self._deleted[first:last] - begin] = False
-        return kept
+        rows = self._opened.footer.group_rows
+        starts = np.cumsum([0, *rows])
+        kept = np.ones(int(starts[-1]), dtype=bool)
+        kept[self._deleted] = False
+        parts = [kept[starts[group] : starts[group + 1]] for group in groups]
+        return np.concatenate(parts)
 
 
-@dataclass(slots=True)
 class _Following:
     """Columns that are read behind others: begun at the first rows that somebody wants, skipped up to the next."""
 
-    batches: Iterator[pa.RecordBatch]
-    _batch: pa.RecordBatch | None = None
-    _begin: int = 0  # where the batch begins
+    def __init__(self, batches: Iterator[pa.RecordBatch]) -> None:
+        self._batches = batches
+        self._batch: pa.RecordBatch | None = None
+        self._begin = 0  # where the batch begins
 
-    def read(self, at: int, rows: int) -> Iterator[pa.RecordBatch]:
-        """Rows from a position on, which is never before the last one asked for."""
-        end = at + rows
+    def read(self, at: int, mask: Flags) -> pa.RecordBatch:
+        """The rows of the mask, which begins at this position, never before the last one."""
+        pieces, end, first = [], at + len(mask), at
         while at < end:
             while self._batch is None or self._begin + self._batch.num_rows <= at:
                 self._begin += 0 if self._batch is None else self._batch.num_rows
-                self._batch = next(self.batches)
+                self._batch = next(self._batches)
             offset = at - self._begin
             piece = self._batch.slice(offset, min(self._batch.num_rows - offset, end - at))
+            part = mask[at - first : at - first + piece.num_rows]
             at += piece.num_rows
-            yield piece
+            if part.any():
+                pieces.append(_filtered(piece, part))
+        return _joined(pieces)
 
 
-class _Turn:
-    """Batches of the file to batches of the table's columns: renamed, cast, null where the file has none."""
-
-    def __init__(self, file: ScanFile, wanted: pa.Schema, columns: tuple[ColumnSource, ...]) -> None:
-        self._wanted = wanted
-        self._file = InputFile(
-            path=file.path, file_format=FileFormat.PARQUET, size_bytes=file.size_bytes, rows=0, columns=columns
-        )
-        self._evolution: Evolution | None = None
-
-    def apply(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        if self._evolution is None:
-            self._evolution = Evolution(self._file, batch.schema, self._wanted)
-        return self._evolution.apply(batch)
+def _filtered(batch: pa.RecordBatch, mask: Flags) -> pa.RecordBatch:
+    """The rows of the mask; few are taken by number, which does not look at the others."""
+    left = int(np.count_nonzero(mask))
+    if left == batch.num_rows:
+        return batch
+    return batch.take(to_column(np.flatnonzero(mask)))
 
 
-def _joined(pieces: Sequence[pa.RecordBatch], schema: pa.Schema) -> pa.RecordBatch:
-    """One batch; nearly always there is one piece."""
+def _beside(left: pa.RecordBatch, right: pa.RecordBatch) -> pa.RecordBatch:
+    return pa.RecordBatch.from_arrays([*left.columns, *right.columns], schema=pa.schema([*left.schema, *right.schema]))
+
+
+def _joined(pieces: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
+    """One batch; nearly always there is one piece. Dictionaries of several row groups become plain columns."""
     if len(pieces) == 1:
         return pieces[0]
-    columns = [pa.concat_arrays([piece.column(at) for piece in pieces]) for at in range(len(schema))]
-    return pa.RecordBatch.from_arrays(columns, schema=schema)
+    schema = pieces[0].schema
+    fields, columns = [], []
+    for at, one in enumerate(schema):
+        parts = [piece.column(at) for piece in pieces]
+        if pa.types.is_dictionary(one.type):
+            parts = [part.cast(one.type.value_type) for part in parts]
+        columns.append(pa.concat_arrays(parts))
+        fields.append(pa.field(one.name, columns[-1].type))
+    return pa.RecordBatch.from_arrays(columns, schema=pa.schema(fields))

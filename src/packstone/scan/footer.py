@@ -15,88 +15,73 @@ from packstone.pruning.may_match import may_match, must_match
 from packstone.rewrite.block_facts import is_bytes, leaf_numbers
 from packstone.rewrite.data_files.column_facts import has_order
 from packstone.rewrite.data_files.parquet_output import footer_value
-from packstone.rewrite.parquet_footer import open_parquet
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from packstone.pruning.expression import Expression
-    from packstone.scan.caches import ScanCaches
-    from packstone.scan.scan_plan import ScanFile
-    from packstone.storage.fileio import FileIO
 
 # Parsed, a footer takes about so many times its size in the file.
 _PARSED_RATIO = 4
 # Codes of a dictionary take less than this, plain text more: its length alone takes four bytes.
 _CODE_BYTES = 4
+_LEAST_TEXT_BYTES = 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Footer:
-    """A footer, parsed."""
+    """A footer, parsed; what is asked of every scan is worked out once, from the first row group."""
 
     metadata: pq.FileMetaData
     schema: pa.Schema
+    group_rows: tuple[int, ...]
+    widths: Mapping[str, int]  # about how many bytes a decoded value has, by column
+    coded: frozenset[str]  # text columns whose rows are stored as codes of a dictionary, judged by their size
 
-    def group_starts(self) -> list[int]:
-        """The position of the first row of each row group."""
-        rows = [self.metadata.row_group(at).num_rows for at in range(self.metadata.num_row_groups)]
-        return [0, *np.cumsum(rows).tolist()]
-
-    def coded_columns(self, names: Sequence[str], group: int) -> list[str]:
-        """Those of the text columns whose rows are stored as codes of a dictionary, judged by their size."""
-        leaves, found = leaf_numbers(self.schema), []
-        for name in names:
-            if name not in leaves or not is_bytes(self.schema.field(name).type):
+    @classmethod
+    def of(cls, file: pq.ParquetFile) -> Footer:
+        """Read what is needed off an open file."""
+        metadata, schema = file.metadata, file.schema_arrow
+        widths = {field.name: _width(field.type) for field in schema}
+        coded = set()
+        leaves = leaf_numbers(schema)
+        group = metadata.row_group(0) if metadata.num_row_groups else None
+        for field in schema:
+            if group is None or field.name not in leaves or not is_bytes(field.type):
                 continue
-            chunk = self.metadata.row_group(group).column(leaves[name])
-            is_small = chunk.total_uncompressed_size <= _CODE_BYTES * chunk.num_values
-            if chunk.has_dictionary_page and is_small:
-                found.append(name)
-        return found
+            chunk = group.column(leaves[field.name])
+            stored, values = chunk.total_uncompressed_size, chunk.num_values
+            widths[field.name] = max(_LEAST_TEXT_BYTES, stored // max(1, values))
+            if stored <= _CODE_BYTES * values and chunk.has_dictionary_page:
+                coded.add(field.name)
+        rows = tuple(metadata.row_group(at).num_rows for at in range(metadata.num_row_groups))
+        return cls(metadata=metadata, schema=schema, group_rows=rows, widths=widths, coded=frozenset(coded))
 
-    def row_bytes(self, names: Sequence[str], group: int) -> int:
-        """About how wide a decoded row is."""
-        facts = self.metadata.row_group(group)
-        wanted, stored, width = set(names), 0, 0
-        for at in range(facts.num_columns):
-            chunk = facts.column(at)
-            if chunk.path_in_schema.partition(".")[0] in wanted:
-                stored += chunk.total_uncompressed_size
-        for field in self.schema:
-            if field.name in wanted:
-                width += _width(field.type)
-        return max(1, width, stored // max(1, facts.num_rows))
+    @property
+    def nbytes(self) -> int:
+        """Memory, about."""
+        return int(self.metadata.serialized_size) * _PARSED_RATIO + 8 * len(self.group_rows) + 100 * len(self.widths)
 
-
-def read_footer(io: FileIO, file: ScanFile, caches: ScanCaches) -> Footer:
-    """The footer of a file. Data files are never written twice, so path and size name one version of one."""
-
-    def load() -> Footer:
-        with open_parquet(io, file.path) as opened:
-            return Footer(metadata=opened.metadata, schema=opened.schema_arrow)
-
-    key = (file.path, file.size_bytes)
-    found: Footer = caches.footer.get_or_load(key, load, lambda one: one.metadata.serialized_size * _PARSED_RATIO)
-    return found
+    def row_bytes(self, names: Iterable[str]) -> int:
+        """About how wide a decoded row of these columns is."""
+        return max(1, sum(self.widths[name] for name in names))
 
 
 def prune_groups(
     footer: Footer, expression: Expression, sources: Mapping[str, str | None]
-) -> tuple[list[int], set[int]]:
+) -> tuple[list[int], frozenset[int]]:
     """The row groups that may match, and those of them that must, by the statistics in the footer."""
     index = _footer_index(footer, expression, sources)
     kept = np.flatnonzero(may_match(expression, index))
     must = must_match(expression, index)
-    return kept.tolist(), {int(at) for at in kept if must[at]}
+    return kept.tolist(), frozenset(int(at) for at in kept if must[at])
 
 
 def _footer_index(footer: Footer, expression: Expression, sources: Mapping[str, str | None]) -> pa.Table:
     """As the index of a segment, of the filter's columns only; NaN is in no statistics and so may be anywhere."""
     metadata, leaves = footer.metadata, leaf_numbers(footer.schema)
     groups = [metadata.row_group(at) for at in range(metadata.num_row_groups)]
-    rows = [group.num_rows for group in groups]
-    columns: dict[str, pa.Array] = {"rows": pa.array(rows, pa.int64())}
+    columns: dict[str, pa.Array] = {"rows": pa.array(footer.group_rows, pa.int64())}
     for name in columns_of(expression):
         source = sources.get(name)
         if source is None:
@@ -126,7 +111,8 @@ def _bound(found: pq.Statistics | None, end: str, kind: pa.DataType) -> Any:  # 
 
 
 def _width(kind: pa.DataType) -> int:
+    """Of a value of fixed width its width; nested ones are guessed."""
     try:
-        return int(kind.bit_width) // 8
-    except ValueError:  # of any length
-        return 16
+        return max(1, int(kind.bit_width) // 8)
+    except ValueError:
+        return _LEAST_TEXT_BYTES * (8 if pt.is_nested(kind) else 1)

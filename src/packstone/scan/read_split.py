@@ -14,9 +14,10 @@ from packstone.rewrite.data_files.rows import read_rows
 from packstone.rewrite.deleted_positions import unpack_positions
 from packstone.rewrite.merge_spec import unpack_schema
 from packstone.rewrite.run_merge import read_merged
-from packstone.scan.blocklet_scan import count_blocklets, rows_without_columns, scan_blocklets
+from packstone.scan.blocklet_scan import count_blocklets, scan_blocklets
 from packstone.scan.caches import process_caches
 from packstone.scan.pack_filter import unpack_filter
+from packstone.scan.scanned_file import rows_without_columns
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from packstone.storage.fileio import FileIO
 
 # What is smaller is joined: Spark and Arrow take a batch of three rows as dearly as one of a thousand.
-_SMALL_ROWS = 8192
+_SMALL_ROWS = 1024
 
 
 def read_split(io: FileIO, split: Split, *, caches: ScanCaches | None = None) -> Iterator[pa.RecordBatch]:

@@ -1,0 +1,106 @@
+"""One Parquet file of a scan: opened late, its footer from the cache, its columns in the table's names and types."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from packstone.rewrite.data_files.evolve import Evolution
+from packstone.rewrite.merge_spec import ColumnSource, FileFormat, InputFile
+from packstone.rewrite.parquet_footer import open_parquet
+from packstone.scan.footer import Footer
+
+if TYPE_CHECKING:
+    from packstone.scan.caches import ScanCaches
+    from packstone.scan.scan_plan import ScanFile
+    from packstone.storage.fileio import FileIO
+
+
+class ScannedFile:
+    """Reads rows of chosen row groups. With ``codes``, text that is stored as codes of a dictionary is read as such."""
+
+    def __init__(self, io: FileIO, file: ScanFile, needed: Sequence[str], *, caches: ScanCaches) -> None:
+        self.file = file
+        self._io = io
+        self._opened: pq.ParquetFile | None = None  # as the footer was read
+        self._parquet: pq.ParquetFile | None = None
+        # Data files are never written twice, so path and size name one version of one.
+        key = (file.path, file.size_bytes)
+        self.footer: Footer = caches.footer.get_or_load(key, self._read_footer, lambda footer: footer.nbytes)
+        named = {column.target: column.source for column in file.columns}
+        present = set(self.footer.schema.names)
+        self.sources = {name: named.get(name, name if name in present else None) for name in needed}
+
+    def open(self, *, codes: bool) -> None:
+        """Make ready to read rows."""
+        coded = [one for one in self.sources.values() if one in self.footer.coded] if codes else []
+        if self._opened is not None and not coded:
+            self._parquet = self._opened
+            return
+        self._parquet = pq.ParquetFile(
+            self._io.open_input(self.file.path),
+            metadata=self.footer.metadata,
+            pre_buffer=False,
+            read_dictionary=coded or None,
+            page_checksum_verification=True,
+        )
+
+    def close(self) -> None:
+        """Close what was opened."""
+        for opened in (self._opened, self._parquet):
+            if opened is not None:
+                opened.close(force=True)
+
+    def read(self, groups: Sequence[int], schema: pa.Schema, *, batch_rows: int) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of row groups in these columns; text may come in a dictionary where the schema says so."""
+        turn: Evolution | None = None
+        for batch in self._read(groups, self.stored(schema), batch_rows):
+            if turn is None:
+                turn = Evolution(self._described(schema), batch.schema, schema)
+            yield turn.apply(batch)
+
+    def stored(self, schema: pa.Schema) -> list[str]:
+        """The columns of the file that these need."""
+        return list(dict.fromkeys(source for one in schema if (source := self.sources[one.name]) is not None))
+
+    def coded_schema(self, schema: pa.Schema) -> pa.Schema:
+        """The same columns, but in a dictionary where they are read as one."""
+        assert self._parquet is not None  # noqa: S101 - it is open
+        read, fields = self._parquet.schema_arrow, []
+        for one in schema:
+            source = self.sources[one.name]
+            kind = None if source is None else read.field(source).type
+            is_coded = kind is not None and pa.types.is_dictionary(kind) and kind.value_type == one.type
+            fields.append(pa.field(one.name, kind) if is_coded else one)
+        return pa.schema(fields)
+
+    def _read(self, groups: Sequence[int], names: list[str], batch_rows: int) -> Iterator[pa.RecordBatch]:
+        assert self._parquet is not None  # noqa: S101 - it is open
+        if names:
+            yield from self._parquet.iter_batches(
+                batch_size=batch_rows, row_groups=list(groups), columns=names, use_threads=False
+            )
+            return
+        left = sum(self.footer.group_rows[group] for group in groups)
+        while left > 0:
+            yield rows_without_columns(min(batch_rows, left))
+            left -= batch_rows
+
+    def _described(self, schema: pa.Schema) -> InputFile:
+        columns = tuple(ColumnSource(target=one.name, source=self.sources[one.name]) for one in schema)
+        file = self.file
+        return InputFile(
+            path=file.path, file_format=FileFormat.PARQUET, size_bytes=file.size_bytes, rows=0, columns=columns
+        )
+
+    def _read_footer(self) -> Footer:
+        self._opened = open_parquet(self._io, self.file.path)
+        return Footer.of(self._opened)
+
+
+def rows_without_columns(rows: int) -> Any:  # noqa: ANN401 - a pyarrow.RecordBatch, which has no types
+    """A batch that has rows but no columns: for those who only count."""
+    return pa.RecordBatch.from_struct_array(pa.Array.from_buffers(pa.struct([]), rows, [None]))
