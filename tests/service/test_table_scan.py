@@ -54,7 +54,12 @@ def test_filters_of_python_operators(table):
     """An expression gives what its SQL gives."""
     made = (col("id") >= 10) & col("id").isin(9, 10, 11, 2501) & ~col("name").is_null()
     assert ids(table.scan(where=made)) == ids(table.scan(where=str(made))) == [10, 11, 2501]
-    assert ids(table.scan(where=col("name").startswith("n29") & col("id").between(2991, 2994))) == [2991, 2992, 2993, 2994]
+    assert ids(table.scan(where=col("name").startswith("n29") & col("id").between(2991, 2994))) == [
+        2991,
+        2992,
+        2993,
+        2994,
+    ]
 
 
 def test_explain_tells_what_is_left_out(table):
