@@ -137,6 +137,11 @@ class SegmentMachine(RuleBasedStateMachine):
         self.model.clock.move(seconds)
         self.model.clean(crash=crash)
 
+    @rule(seconds=st.sampled_from([120, 5 * 3600, 3 * 86_400]))
+    def turn_back_the_clock(self, seconds):
+        """The next writer is on a machine whose clock is behind."""
+        self.model.clock.move(-seconds)
+
     @invariant()
     def rows_are_those_of_the_list(self):
         """The one claim."""
@@ -161,6 +166,25 @@ class SegmentMachine(RuleBasedStateMachine):
             "clean later": model.clean,
             "alter": lambda: model.alter({"SORT_COLUMNS": SORTED_BY[seed % len(SORTED_BY)]}),
         }[what]
+
+
+def test_a_delete_by_a_clock_that_is_behind():
+    """It says that it was long ago, but versions that still count show the segment: its files stay as long as they."""
+    with quick_folder() as folder:
+        model = SegmentModel(folder)
+        try:
+            model.alter({"SEGMENT_RETENTION_DAYS": "0", "MAX_QUERY_MINUTES": "1"})
+            model.load(make_rows(1, 5))
+            model.clock.move(-3 * 86_400)
+            model.delete(["0"])
+            model.clock.move(3600)
+            model.clean()
+            model.check()
+            assert model.lake.data_on_disk()
+            model.check_end()
+            assert not model.lake.data_on_disk()
+        finally:
+            model.close()
 
 
 RELAXED = settings(deadline=None, suppress_health_check=list(HealthCheck))
