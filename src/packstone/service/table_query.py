@@ -93,12 +93,12 @@ def _answer_schema(statement: Statement, schema: pa.Schema) -> pa.Schema:
 
     if statement.is_total:
         return Totals(statement.outputs, schema).schema
-    if not statement.outputs:
-        return schema
     for key in statement.order:
         kind = schema.field(find_column(schema, key.column)).type
         if pa.types.is_nested(kind):
             raise InvalidInputError(f"The column {key.column!r} is {kind}; rows cannot be ordered by it.")
+    if not statement.outputs:
+        return schema
     return pa.schema(
         [
             pa.field(output.name, schema.field(find_column(schema, output.column or "")).type)

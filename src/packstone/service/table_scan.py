@@ -206,7 +206,7 @@ class Scan:
 
 
 def cache_stats() -> dict[str, CacheStats]:
-    """What the caches of this process hold and how often they helped: indexes, footers, dictionaries."""
+    """What the caches of this process hold and how often they helped: indexes of segments, footers of files."""
     return process_caches().stats()
 
 

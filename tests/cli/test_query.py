@@ -1,0 +1,157 @@
+"""`packstone query`: rows in three formats, what is skipped, and one sentence for what is not done."""
+
+import csv
+import io
+import json
+import shutil
+import sys
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parents[1]))  # for scan_cases: tests are imported by path, not as packages
+
+from scan_cases import make_table
+
+import packstone as library
+
+FIXTURES = Path(__file__).parents[1] / "testdata" / "paimon"
+FACTS = (
+    "id long, name string, price decimal(5,2), at timestamp, x double, raw binary, tags array<string>, m map<int,int>"
+)
+
+
+@pytest.fixture(scope="module")
+def table(tmp_path_factory):
+    """The table of all filters; no test changes it."""
+    return make_table(tmp_path_factory.mktemp("query") / "t").path
+
+
+@pytest.fixture
+def odd(tmp_path):
+    """Values that are easily printed wrongly."""
+    made = library.SegmentTable.create(str(tmp_path / "odd"), FACTS, sort_by=["id"])
+    made.load(
+        pa.table(
+            {
+                "id": [1, 2, 3],
+                "name": ['a,"b"\n', "", None],
+                "price": pa.array(["1.50", None, "0.00"]).cast(pa.decimal128(5, 2)),
+                "at": pa.array([0, None, 1_500_000], pa.timestamp("us", "UTC")),
+                "x": [float("nan"), float("-inf"), 0.1],
+                "raw": [b"\x00\xff", b"", None],
+                "tags": pa.array([["a", None], [], None], pa.list_(pa.string())),
+                "m": pa.array([[(1, 2)], [], None], pa.map_(pa.int32(), pa.int32())),
+            }
+        )
+    )
+    return made.path
+
+
+def test_a_table_of_rows(packstone, table):
+    """Names, rows, how many; numbers to the right, null as null."""
+    done = packstone("query", table, "SELECT id, small, name FROM t WHERE id IN (7, 1500) ORDER BY id LIMIT 5")
+    assert [line.split() for line in done.out.splitlines()] == [
+        ["id", "small", "name"], ["7", "null", "n0"], ["1500", "0", "n150"], ["2", "rows"],
+    ]  # fmt: skip
+    many = packstone("query", table, "SELECT id FROM t")
+    assert many.out.splitlines()[-1].startswith("the first 100 rows; give LIMIT")
+    assert len(many.out.splitlines()) == 102
+
+
+def test_csv_comes_back_as_it_was(packstone, odd):
+    """Quotes, line breaks, null and empty text apart."""
+    done = packstone("query", odd, "SELECT * FROM t ORDER BY id LIMIT 3", "--format", "csv")
+    assert done.out.splitlines()[0] == "id,name,price,at,x,raw,tags,m"
+    rows = list(csv.reader(io.StringIO(done.out)))
+    assert [row[1] for row in rows[1:]] == ['a,"b"\n', "", ""]
+    assert rows[1][2:] == ["1.50", "1970-01-01T00:00:00+00:00", "NaN", "00FF", '["a", null]', "[[1, 2]]"]
+    assert done.out.splitlines()[-2:] == [
+        '2,"",,,-Infinity,"",[],[]',
+        "3,,0.00,1970-01-01T00:00:01.500000+00:00,0.1,,,",
+    ]
+
+
+def test_json(packstone, odd):
+    """One object; a row is an array in the order of the columns; no rows is an answer too."""
+    statement = "SELECT id, price AS p, at, x, raw, tags, m FROM t WHERE id < 3 ORDER BY id LIMIT 9"
+    found = packstone("query", odd, statement, "--format", "json").json
+    assert (found["format_version"], found["table"], found["family"], found["version"]) == (1, odd, "segments", 3)
+    assert found["columns"][:3] == [
+        {"name": "id", "type": "long"}, {"name": "p", "type": "decimal(5,2)"}, {"name": "at", "type": "timestamp"},
+    ]  # fmt: skip
+    assert found["rows"] == [
+        [1, "1.50", "1970-01-01T00:00:00+00:00", "NaN", "00FF", ["a", None], [[1, 2]]],
+        [2, None, None, "-Infinity", "", [], []],
+    ]
+    assert found["row_count"] == 2
+    assert packstone("query", odd, "SELECT id FROM t WHERE id > 5", "--format", "json").json["rows"] == []
+
+
+def test_totals(packstone, table):
+    """One row."""
+    done = packstone("query", table, "SELECT count(*), sum(id) AS s FROM t WHERE id < 10", "--format", "csv")
+    assert done.out.splitlines() == ["count(*),s", "10,45"]
+
+
+def test_earlier_versions(packstone, table):
+    """By number and by time."""
+    for options, count in ((("--version", 3), 1000), (("--as-of", "2999-01-01"), 3000)):
+        done = packstone("query", table, "SELECT count(*) FROM t", "--format", "csv", *options)
+        assert done.out.splitlines()[1] == str(count)
+    assert "either" in packstone("query", table, "SELECT id FROM t", "--version", 1, "--as-of", "2999-01-01").sentence
+
+
+def test_explain(packstone, table):
+    """What would be read at each level, what each part of the filter does, bytes; no row is read."""
+    statement = "SELECT name FROM t WHERE id = 1234 AND small < 9"
+    done = packstone("query", table, statement, "--explain")
+    words = [line.split() for line in done.out.splitlines()]
+    assert ["filter", "id", "=", "1234", "AND", "small", "<", "9"] in words
+    assert [line[:3] for line in words if line[0] in ("segments", "files")] == [
+        ["segments", "1", "3"],
+        ["files", "1", "3"],
+    ]
+    assert ["id", "=", "1234", "2", "row", "groups"] in words
+    found = packstone("query", table, statement, "--explain", "--format", "json").json
+    assert found["levels"][-1] | {"how": ""} == {"name": "row groups", "total": 3, "kept": 1, "how": ""}
+    assert found["read_bytes"] < found["total_bytes"]
+    assert set(found["caches"]) >= {"index", "footer"}
+    assert "CSV" in packstone("query", table, statement, "--explain", "--format", "csv").sentence
+
+
+def test_paimon_tables(packstone, tmp_path):
+    """Rows are merged; a version is the number of a snapshot."""
+    shutil.copytree(FIXTURES / "pk_overlapping" / "table", tmp_path / "t")
+    expected = json.loads((FIXTURES / "pk_overlapping" / "expected.json").read_text())
+    done = packstone("query", tmp_path / "t", "SELECT count(*) FROM t", "--format", "csv")
+    assert done.out.splitlines()[1] == str(len(expected["rows"]))
+    assert "snapshot" in packstone("query", tmp_path / "t", "SELECT * FROM t", "--explain").out
+
+
+@pytest.mark.parametrize(
+    ("statement", "code", "part"),
+    [
+        ("SELECT id FROM t GROUP BY id", 2, "does not do GROUP BY"),
+        ("SELECT nix FROM t", 2, "no column 'nix'"),
+        ("SELECT id FROM t WHERE id = 'x'", 2, "id"),
+        ("SELECT id FROM t WHERE upper(name) = 'N1'", 3, "UPPER"),
+        ("SELECT sum(name) FROM t", 2, "only numbers can be summed"),
+        ("SELECT min(tags) FROM t", 2, "has no meaning"),
+        ("SELECT id FROM t ORDER BY tags LIMIT 1", 2, "cannot be ordered"),
+        ("SELECT * FROM t ORDER BY tags LIMIT 1", 2, "cannot be ordered"),
+    ],
+)
+def test_one_sentence_for_what_is_not_done(packstone, table, statement, code, part):
+    """Nothing on stdout, the reason on stderr."""
+    done = packstone("query", table, statement)
+    assert (done.code, done.out) == (code, "")
+    assert part in done.sentence
+
+
+def test_only_tables(packstone, lake):
+    """A directory of files has no index."""
+    lake.parquet()
+    assert "neither a segment table nor a Paimon table" in packstone("query", lake.table, "SELECT 1 FROM t").sentence
+    assert "does not exist" in packstone("query", lake.root / "nix", "SELECT id FROM t").sentence
