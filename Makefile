@@ -19,7 +19,7 @@ jvm_options = $(FAST_JVM) -XX:SharedArchiveFile=$(abspath $(1))/spark.jsa -Xshar
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help install demo test test-spark35 interop lint fmt bench bench-tree bench-segments soak clean
+.PHONY: help install demo test test-spark35 interop lint fmt bench bench-tree bench-segments bench-scan soak clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -59,6 +59,9 @@ bench-tree: install ## Measure merging of sorted runs and whole Paimon compactio
 
 bench-segments: install ## Measure loading and compacting segment tables against Spark, and planning many segments
 	$(PY) bench/segments.py $(ARGS)
+
+bench-scan: install ## Measure filters and full scans of a segment table against Spark and DuckDB
+	$(PY) bench/scan.py $(ARGS)
 
 soak: install $(VENV)/.stamp-archive ## Run the long forms of the tests (crash matrix, models); an hour or more
 	PACKSTONE_SOAK=1 PACKSTONE_JVM_OPTIONS="$(call jvm_options,$(VENV))" $(PY) -m pytest -q --durations=10 -m soak $(ARGS) tests

@@ -1,0 +1,253 @@
+"""Selective filters and full scans of a segment table, against Spark's own reader and DuckDB on the same files.
+
+    python bench/scan.py [--rows 20000000] [--segments 40] [--repeat 5] [--folder F]
+
+40 segments of about 50 small files, more than 4,000 row groups in all, sorted by account inside each segment; the same
+questions are asked before and after a major compaction. Every contender answers all of them in one warm process of its
+own (session, imports, first run not timed; the best of some runs counts). Answers are compared. For packstone the row
+groups that it reads stand beside those that hold a match, which DuckDB finds out.
+
+    Arrow      table.scan(...).to_arrow(), no Spark
+    DataFrame  table.scan(...).to_df(spark), collected
+    Spark      spark.read.parquet(all files).where(...), collected
+    DuckDB     read_parquet(all files) where ..., as Arrow
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeAlias
+
+Answer: TypeAlias = Callable[[str], Any]
+DDL = "account long, opened timestamp_ntz, code string, closed timestamp_ntz, price double, token string, note string"
+COLUMNS = ["account", "code", "closed", "token"]
+FILES_PER_SEGMENT = 50
+ROW_GROUP_ROWS = 5_000
+
+
+def questions(accounts: int) -> dict[str, str]:
+    """One filter of each kind; the accounts are drawn from this many."""
+    one, few = accounts // 3, ", ".join(str(accounts // 7 * at + 11) for at in range(1, 7))
+    return {
+        "point": f"account = {one}",
+        "range": f"account BETWEEN {one} AND {one + accounts // 20_000}",
+        "in": f"account IN ({few})",
+        "is null": "closed IS NULL",
+        "startswith": f"code LIKE 'A{one // 100:08d}%'",
+        "all": "",
+    }
+
+
+def make_table(path: Path, *, rows: int, segments: int) -> None:
+    """Load the segments one by one; files are as small as the block size allows."""
+    import numpy as np
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    import packstone
+
+    properties = {"TABLE_BLOCKSIZE": "1", "TABLE_BLOCKLET_ROWS": str(ROW_GROUP_ROWS)}
+    table = packstone.SegmentTable.create(str(path), DDL, sort_by=["account"], properties=properties)
+    draw, each, accounts = np.random.default_rng(7), rows // segments, rows // 4
+    for _ in range(segments):
+        account = draw.integers(0, accounts, each)
+        opened = pa.array(draw.integers(1_546_300_800, 1_577_836_800, each) * 1_000_000, pa.timestamp("us"))
+        closed = pc.if_else(pa.array(account % accounts < accounts // 5_000), pa.scalar(None, opened.type), opened)
+        digits = pc.utf8_lpad(pc.cast(pa.array(account), pa.string()), 10, "0")
+        tokens = pa.array([draw.bytes(24).hex() for _ in range(1000)])
+        table.load(
+            pa.table(
+                {
+                    "account": account,
+                    "opened": opened,
+                    "code": pc.binary_join_element_wise("A", digits, ""),
+                    "closed": closed,
+                    "price": draw.integers(0, 1_000_000, each) / 100.0,
+                    "token": pc.binary_join_element_wise(
+                        tokens.take(pa.array(draw.integers(0, 1000, each))),
+                        pc.cast(pa.array(draw.integers(2**40, 2**62, each)), pa.string()),
+                        "",
+                    ),
+                    "note": pc.cast(pa.array(draw.integers(2**20, 2**50, each)), pa.string()),
+                }
+            )
+        )
+
+
+def open_table(path: Path, spark: Any = None) -> Any:  # noqa: ANN401 - a session; a SegmentTable
+    import packstone
+
+    return packstone.open(str(path), spark=spark, history=None)
+
+
+def spark_session() -> Any:  # noqa: ANN401 - a session
+    from pyspark.sql import SparkSession
+
+    return (
+        SparkSession.builder.master("local[2]")
+        .config("spark.ui.enabled", "false")
+        .config("spark.ui.showConsoleProgress", "false")
+        .config("spark.driver.host", "127.0.0.1")
+        .config("spark.driver.memory", "6g")
+        .config("spark.log.level", "ERROR")
+        .getOrCreate()
+    )
+
+
+def _rows(frame: Any) -> int:  # noqa: ANN401 - a DataFrame
+    return int(frame.toArrow().num_rows)
+
+
+def _drain(frame: Any) -> int:  # noqa: ANN401 - a DataFrame
+    frame.write.format("noop").mode("overwrite").save()
+    return -1
+
+
+def by_arrow(path: Path) -> Answer:
+    table = open_table(path)
+
+    def answer(where: str) -> int:
+        scan = table.scan(columns=COLUMNS, where=where or None)
+        if where:
+            return int(scan.to_arrow(threads=2).num_rows)
+        return sum(batch.num_rows for batch in scan.to_batches(threads=2))
+
+    return answer
+
+
+def by_frame(path: Path) -> Answer:
+    spark = spark_session()
+    table = open_table(path, spark)
+
+    def answer(where: str) -> int:
+        frame = table.scan(columns=COLUMNS, where=where or None).to_df(spark)
+        return _rows(frame) if where else _drain(frame)
+
+    return answer
+
+
+def by_spark(path: Path) -> Answer:
+    spark, paths = spark_session(), list(open_table(path).files().paths)
+    rows = spark.read.parquet(*paths).select(*COLUMNS)
+    return lambda where: _rows(rows.where(where)) if where else _drain(rows)
+
+
+def by_duckdb(path: Path) -> Answer:
+    import duckdb
+
+    paths = list(open_table(path).files().paths)
+    names = ", ".join(COLUMNS)
+
+    def answer(where: str) -> int:
+        found = duckdb.execute(f"select {names} from read_parquet($1) where {where or 'true'}", [paths])
+        return sum(batch.num_rows for batch in found.to_arrow_reader(65_536))
+
+    return answer
+
+
+CONTENDERS: dict[str, Callable[[Path], Answer]] = {
+    "packstone, Arrow": by_arrow,
+    "packstone, DataFrame": by_frame,
+    "Spark": by_spark,
+    "DuckDB": by_duckdb,
+}
+
+
+def run_child(name: str, path: Path, *, rows: int, repeat: int) -> None:
+    """Answer every question in this process, and tell the parent on the last line of stdout."""
+    answer, found = CONTENDERS[name](path), {}
+    for question, where in questions(rows // 4).items():
+        answer(where)
+        times = []
+        for _ in range(repeat if where else min(2, repeat)):
+            began = time.perf_counter()
+            count = answer(where)
+            times.append(time.perf_counter() - began)
+        found[question] = [min(times), count]
+    print(json.dumps(found))
+
+
+def count_row_groups(path: Path, where: str) -> tuple[int, int]:
+    """How many row groups packstone reads, and how many hold a match."""
+    import duckdb
+
+    table = open_table(path)
+    levels = table.scan(columns=COLUMNS, where=where).explain().pruned.levels
+    holding = duckdb.execute(
+        f"with meta as (select file_name, row_group_id, sum(row_group_num_rows) over (partition by file_name order by "
+        f"row_group_id) - row_group_num_rows first, row_group_num_rows n from (select distinct file_name, "
+        f"row_group_id, row_group_num_rows from parquet_metadata($1))), hits as (select filename, "
+        f"file_row_number at_row from read_parquet($1, filename=true, file_row_number=true) where {where}) select count(distinct (file_name, "
+        f"row_group_id)) from hits join meta on filename = file_name and at_row >= first and at_row < first + n",
+        [list(table.files().paths)],
+    ).fetchone()
+    return levels[-1].kept, int((holding or (0,))[0])
+
+
+def measure(name: str, path: Path, *, rows: int, repeat: int) -> dict[str, tuple[float, int]]:
+    environment = {**os.environ, "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
+    command = [sys.executable, __file__, "--child", name, "--folder", str(path), "--rows", str(rows)]
+    done = subprocess.run(
+        [*command, "--repeat", str(repeat)], env=environment, capture_output=True, text=True, check=False
+    )
+    if done.returncode:
+        raise SystemExit(f"{name} failed:\n{done.stderr[-3000:]}")
+    found: dict[str, tuple[float, int]] = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
+def compare(title: str, path: Path, *, rows: int, repeat: int) -> None:
+    found = {name: measure(name, path, rows=rows, repeat=repeat) for name in CONTENDERS}
+    groups = open_table(path).scan().explain().pruned.levels[-1].total
+    print(f"\n{title}: {len(open_table(path).files().paths):,} files, {groups:,} row groups; milliseconds")
+    print(f"{'':12}" + "".join(f"{name:>22}" for name in CONTENDERS) + "   Arrow, DataFrame against Spark   row groups")
+    for question, where in questions(rows // 4).items():
+        counts = {answers[question][1] for answers in found.values()} - {-1}
+        if len(counts) > 1:
+            raise SystemExit(f"{question}: the answers differ: {counts}")
+        seconds = {name: answers[question][0] for name, answers in found.items()}
+        times = "".join(f"{seconds[name] * 1000:22.1f}" for name in CONTENDERS)
+        ratios = [seconds["Spark"] / seconds[name] for name in list(CONTENDERS)[:2]]
+        told = f"{ratios[0]:.1f}x, {ratios[1]:.1f}x"
+        read, holding = count_row_groups(path, where) if where else (groups, groups)
+        print(f"{question:12}{times}   {told:<30}   {read:,} read, {holding:,} hold one of {max(counts):,} rows")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rows", type=int, default=20_000_000)
+    parser.add_argument("--segments", type=int, default=40)
+    parser.add_argument("--repeat", type=int, default=5)
+    parser.add_argument("--folder", default=None, help="keep the table here and use it again")
+    parser.add_argument("--child", default=None, help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.child:
+        run_child(arguments.child, Path(arguments.folder), rows=arguments.rows, repeat=arguments.repeat)
+        return
+    os.environ["PACKSTONE_ENGINE"] = "inline"  # unless a session is given
+    root = Path(arguments.folder or tempfile.mkdtemp(prefix="packstone-bench-"))
+    path, rows = root / f"accounts-{arguments.rows}", arguments.rows
+    if not path.exists():
+        make_table(path, rows=rows, segments=arguments.segments)
+    print(f"{rows:,} rows in {arguments.segments} segments; {os.cpu_count()} cores; load {os.getloadavg()[0]:.1f}")
+    compare("as loaded", path, rows=rows, repeat=arguments.repeat)
+    compacted = root / "compacted"
+    shutil.copytree(path, compacted)
+    table = open_table(compacted)
+    table.alter({"TABLE_BLOCKSIZE": "256", "TABLE_BLOCKLET_ROWS": "131072", "MAJOR_COMPACTION_SIZE": "100000"})
+    table.compact(table.plan(strategy="major"))
+    compare("after a major compaction", compacted, rows=rows, repeat=arguments.repeat)
+    shutil.rmtree(compacted if arguments.folder else root)
+
+
+if __name__ == "__main__":
+    main()
