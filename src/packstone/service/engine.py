@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import uuid
 from typing import TYPE_CHECKING, Protocol
 
@@ -69,7 +70,8 @@ class InlineEngine:
     ) -> Iterator[ResultT]:
         """Run each task when its result is asked for."""
         for task in tasks:
-            attempt = Attempt(io=self._io, staging=staging, name=f"a0_{uuid.uuid4().hex[:8]}")
+            name = f"a0_{uuid.uuid4().hex[:8]}"
+            attempt = Attempt(io=self._io, staging=staging, name=name, has_idle_core=(os.cpu_count() or 1) > 1)
             write_task(self._io, staging, task)
             run_task(job, attempt, task.number)
             on_progress(*count_done_bytes(self._io, staging))

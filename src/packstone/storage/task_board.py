@@ -37,6 +37,7 @@ class Attempt:
     io: FileIO
     staging: str
     name: str
+    has_idle_core: bool = False  # nobody else will use the machine's other cores meanwhile
 
     def mark_done(self, unit: int, *, size_bytes: int) -> None:
         """Let the driver count a finished unit before its task ends."""

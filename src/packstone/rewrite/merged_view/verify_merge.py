@@ -22,7 +22,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Self
 
 import numpy as np
 import pyarrow as pa
@@ -43,6 +43,7 @@ from packstone.rewrite.merged_view.wide_rows import make_wide, merge_wide
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from types import TracebackType
 
     from packstone.storage.fileio import FileIO
 
@@ -69,32 +70,64 @@ def verify_merge(
     io: FileIO, spec: MergeSpec, written: tuple[WrittenFile, ...], *, temp_folder: str | None = None
 ) -> Verified:
     """Raise VerificationError unless the files written hold exactly the merged view of the inputs, and say so right."""
-    view = _View(io, spec, temp_folder=temp_folder)
-    began = time.perf_counter()
-    with view.spread() as spread:
-        for block in view.reader.read_inputs():
+    with InputView(io, spec, temp_folder=temp_folder) as inputs:
+        inputs.read()
+        return inputs.verify(written)
+
+
+class InputView:
+    """The merged view of the inputs, which can be made before or while they are merged."""
+
+    def __init__(self, io: FileIO, spec: MergeSpec, *, temp_folder: str | None = None) -> None:
+        self._io, self._spec = io, spec
+        self._view = _View(io, spec, temp_folder=temp_folder)
+        self._spread = self._view.spread()
+        self._seconds = 0.0
+        self._is_stopped = False
+        self._fingerprint = Fingerprint.zero()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self._spread.close()
+
+    def read(self) -> None:
+        """Read all inputs and merge them."""
+        began = time.perf_counter()
+        for block in self._view.reader.read_inputs():
+            if self._is_stopped:
+                return
             if block.batch.num_rows:
-                spread.add(view.reduce(block))
-        before = sum((rows.finish() for _, rows in view.merge(spread)), start=Fingerprint.zero())
-        read = time.perf_counter()
-        after = _read_back(io, view, written)
-        ended = time.perf_counter()
+                self._spread.add(self._view.reduce(block))
+        self._fingerprint = sum((rows.finish() for _, rows in self._view.merge(self._spread)), start=Fingerprint.zero())
+        self._seconds = time.perf_counter() - began
+
+    def stop(self) -> None:
+        """Let ``read``, in another thread, come to an end: nobody needs it any more."""
+        self._is_stopped = True
+
+    def verify(self, written: tuple[WrittenFile, ...]) -> Verified:
+        """Read the outputs back and compare, after the inputs were read."""
+        before = self._fingerprint
+        began = time.perf_counter()
+        after = _read_back(self._io, self._view, written)
+        seconds = time.perf_counter() - began
         if before != after:
-            examples = "; ".join(_find_examples(view, spread, written))
+            examples = "; ".join(_find_examples(self._view, self._spread, written))
             raise VerificationError(
-                f"The merged view of {len(spec.files)} files is not what was written: {before} expected, "
+                f"The merged view of {len(self._spec.files)} files is not what was written: {before} expected, "
                 f"{after} found; {examples}."
             )
-        spilled = spread.spilled
-    return Verified(
-        fingerprint_before=before,
-        fingerprint_after=after,
-        rows=after.rows,
-        seconds_before=read - began,
-        seconds_after=ended - read,
-        spilled=spilled,
-        note=_note(spec, view.layout),
-    )
+        return Verified(
+            fingerprint_before=before,
+            fingerprint_after=after,
+            rows=after.rows,
+            seconds_before=self._seconds,
+            seconds_after=seconds,
+            spilled=self._spread.spilled,
+            note=_note(self._spec, self._view.layout),
+        )
 
 
 class _View:
