@@ -1,4 +1,8 @@
-"""The caches of a process: indexes of segments (driver), footers of Parquet files and their dictionaries (executor)."""
+"""The caches of a process: indexes of segments (driver), and footers of Parquet files (executor).
+
+There is none for dictionaries: PyArrow decodes the one of a column chunk together with its codes, and a filter is
+tested once on its entries (pruning/evaluate.py).
+"""
 
 from __future__ import annotations
 
@@ -16,7 +20,7 @@ if TYPE_CHECKING:
     from packstone.storage.lru_cache import CacheStats
 
 # An index of a million row groups with ten columns is about 300 MB; footers are kilobytes.
-DEFAULT_BYTES: Final[Mapping[str, int]] = {"index": 512 << 20, "footer": 64 << 20, "dictionary": 64 << 20}
+DEFAULT_BYTES: Final[Mapping[str, int]] = {"index": 512 << 20, "footer": 64 << 20}
 _VARIABLES: Final[Mapping[str, str]] = {name: f"PACKSTONE_{name.upper()}_CACHE" for name in DEFAULT_BYTES}
 
 
@@ -26,7 +30,6 @@ class ScanCaches:
 
     index: LruCache[Any, Any]
     footer: LruCache[Any, Any]
-    dictionary: LruCache[Any, Any]
 
     @classmethod
     def make(cls, limits: Mapping[str, int] | None = None) -> ScanCaches:

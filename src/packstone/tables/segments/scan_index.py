@@ -56,6 +56,7 @@ class IndexPart:
     file: Numbers
     segment: Numbers
     keys: SortedKeys | None = None
+    is_sorted: bool = False  # it is, but so small that it is never searched
 
     @property
     def nbytes(self) -> int:
@@ -94,9 +95,11 @@ def _read_segment(io: FileIO, table: str, name: str, *, status: TableStatus, cac
     def load() -> SegmentIndex:
         try:
             segment = read_segment_file(io, table, name)
-        except FileNotFoundError as error:
-            raise _gone(io, table, status) from error
-        index = read_index(io, index_file_path(table, segment.index_file))
+            index = read_index(io, index_file_path(table, segment.index_file))
+        except (FileNotFoundError, CorruptionError) as error:
+            if isinstance(error, FileNotFoundError) or isinstance(error.__cause__, FileNotFoundError):
+                raise _gone(io, table, status) from error
+            raise
         return SegmentIndex(segment=segment, index=index)
 
     found: SegmentIndex = caches.index.get_or_load((status.table_id, name), load, lambda one: one.nbytes)
@@ -109,7 +112,9 @@ def _gone(io: FileIO, table: str, status: TableStatus) -> Exception:
         return InvalidInputError(
             f"Version {status.version} of {table} was cleaned while it was read; take a newer one."
         )
-    return CorruptionError(f"{table}: a segment file that version {status.version} names is gone.", table=table)
+    return CorruptionError(
+        f"{table}: a segment or index file that version {status.version} names is gone.", table=table
+    )
 
 
 def _join(segments: Sequence[SegmentIndex]) -> VersionIndex:
@@ -132,7 +137,13 @@ def _number(one: SegmentIndex, *, first_file: int, segment: int) -> IndexPart:
     if index.num_rows >= _SEARCHED_FROM and one.segment.sort_columns:
         keys = build_sorted_keys(index, one.segment.sort_columns)
     file = index.column("file").to_numpy().astype(np.int64) + first_file
-    return IndexPart(index=index, file=file, segment=np.full(len(file), segment, dtype=np.int64), keys=keys)
+    return IndexPart(
+        index=index,
+        file=file,
+        segment=np.full(len(file), segment, dtype=np.int64),
+        keys=keys,
+        is_sorted=bool(one.segment.sort_columns),
+    )
 
 
 def _concatenate(parts: Sequence[IndexPart]) -> IndexPart:
@@ -142,6 +153,7 @@ def _concatenate(parts: Sequence[IndexPart]) -> IndexPart:
         index=pa.concat_tables(_wanted_columns(parts)).combine_chunks(),
         file=np.concatenate([part.file for part in parts]),
         segment=np.concatenate([part.segment for part in parts]),
+        is_sorted=any(part.is_sorted for part in parts),
     )
 
 

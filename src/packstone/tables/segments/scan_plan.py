@@ -82,6 +82,8 @@ def _prune_part(part: IndexPart, expression: Expression | None) -> _Kept:
         pruned = Pruned(kept=every, by=PrunedBy.VECTOR, why="no filter", blocklets=rows, tested=0)
         return _Kept(part=part, pruned=pruned, must=np.ones(rows, dtype=bool))
     pruned = prune(expression, part.index, keys=part.keys)
+    if part.keys is None and part.is_sorted:
+        pruned = replace(pruned, why="too small to search")
     return _Kept(part=part, pruned=pruned, must=must_match(expression, part.index, at=pruned.kept))
 
 
