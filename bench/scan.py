@@ -30,8 +30,20 @@ from typing import Any, TypeAlias
 Answer: TypeAlias = Callable[[str], Any]
 DDL = "account long, opened timestamp_ntz, code string, closed timestamp_ntz, price double, token string, note string"
 COLUMNS = ["account", "code", "closed", "token"]
-FILES_PER_SEGMENT = 50
 ROW_GROUP_ROWS = 5_000
+# Where each row group begins, and how many of them hold a row that matches.
+HOLDING = """
+with groups as (
+    select distinct file_name, row_group_id, row_group_num_rows as many from parquet_metadata($1)
+), placed as (
+    select *, sum(many) over (partition by file_name order by row_group_id) as past from groups
+), hits as (
+    select filename, file_row_number as here from read_parquet($1, filename = true, file_row_number = true)
+    where {where}
+)
+select count(distinct (file_name, row_group_id))
+from hits join placed on filename = file_name and here >= past - many and here < past
+"""
 
 
 def questions(accounts: int) -> dict[str, str]:
@@ -182,14 +194,7 @@ def count_row_groups(path: Path, where: str) -> tuple[int, int]:
 
     table = open_table(path)
     levels = table.scan(columns=COLUMNS, where=where).explain().pruned.levels
-    holding = duckdb.execute(
-        f"with meta as (select file_name, row_group_id, sum(row_group_num_rows) over (partition by file_name order by "
-        f"row_group_id) - row_group_num_rows first, row_group_num_rows n from (select distinct file_name, "
-        f"row_group_id, row_group_num_rows from parquet_metadata($1))), hits as (select filename, "
-        f"file_row_number at_row from read_parquet($1, filename=true, file_row_number=true) where {where}) select count(distinct (file_name, "
-        f"row_group_id)) from hits join meta on filename = file_name and at_row >= first and at_row < first + n",
-        [list(table.files().paths)],
-    ).fetchone()
+    holding = duckdb.execute(HOLDING.format(where=where), [list(table.files().paths)]).fetchone()
     return levels[-1].kept, int((holding or (0,))[0])
 
 
