@@ -147,6 +147,8 @@ class _OpenFile:
         options = writer_options(schema, output, sample)
         if can_write("max_rows_per_page"):
             options["max_rows_per_page"] = _PAGE_ROWS
+        if can_write("write_page_checksum"):  # else a bit that flips on disk is merged as if it were a value
+            options["write_page_checksum"] = True
         try:
             self._writer = pq.ParquetWriter(
                 self._sink,

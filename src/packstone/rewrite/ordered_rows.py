@@ -44,6 +44,7 @@ class OrderedReader:
         """
         read = 0
         with open_parquet(self._io, file.path, buffer_size=_BUFFER_BYTES) as parquet:
+            self._check_size(file)
             self._check_columns(parquet, file.path)
             for group in range(parquet.metadata.num_row_groups):
                 if self._leaves_out(parquet, group):
@@ -93,6 +94,14 @@ class OrderedReader:
             return False
         leaf = leaf_numbers(parquet.schema_arrow)[self._range.column]
         return self._range.leaves_out(parquet.metadata.row_group(group), leaf)
+
+    def _check_size(self, file: OrderedFile) -> None:
+        """A file is never changed once it is written: one of another size is another file."""
+        found = self._io.stat(file.path)
+        if found is not None and found.size_bytes != file.size_bytes:
+            raise CorruptionError(
+                f"{file.path} has {found.size_bytes} bytes, its metadata say {file.size_bytes}.", file=file.path
+            )
 
     def _check_columns(self, parquet: pq.ParquetFile, path: str) -> None:
         missing = [name for name in self._schema.names if parquet.schema_arrow.get_field_index(name) < 0]

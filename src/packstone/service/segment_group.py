@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import TYPE_CHECKING
 
+from packstone.errors import VerificationError
 from packstone.model.outcome import UnitOutcome
 from packstone.model.unit import How, UnitStatus
 from packstone.rewrite.merge_spec import pack_schema
@@ -125,6 +126,7 @@ class GroupMaker:
         paths = [path.removeprefix(f"{self.table}/") for path in (index, own)]
         record_created(self.io, self.table, attempt, paths=paths, label="segment")
         written = group.written
+        _check_whole(group)
         self.io.make_dirs(index_folder(self.table))
         parts = [file.part for file in written]
         content_of_index = join_parts(parts, schema=to_arrow(self.columns), sort_columns=self.properties.sort_columns)
@@ -192,6 +194,13 @@ class GroupMaker:
             block_rows=self.properties.table_blocklet_rows,
             sort_columns=self.properties.sort_columns,
         )
+
+
+def _check_whole(group: Group) -> None:
+    """Each piece is proved by itself; only here is seen whether the pieces together are all that was to be merged."""
+    expected, found = sum(entry.rows for entry in group.entries), sum(file.rows for file in group.written)
+    if found != expected:
+        raise VerificationError(f"Segments {group} hold {expected} rows, the merged segment {found}; nothing changed.")
 
 
 def group_outcome(group: Group, *, table: str) -> UnitOutcome:

@@ -24,7 +24,7 @@ from packstone.tables.probe import check_mergeable
 from packstone.tables.segments.column_types import Column, columns_from_arrow, parse_columns
 from packstone.tables.segments.commit import commit_edit, create_table
 from packstone.tables.segments.edits import Change, alter_properties, delete_before, delete_segments
-from packstone.tables.segments.layout import data_file_path
+from packstone.tables.segments.layout import data_file_path, segment_file_path
 from packstone.tables.segments.properties import PROPERTY_NAMES, describe, parse_properties
 from packstone.tables.segments.segment_file import read_segment_file
 from packstone.tables.segments.status_files import (
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
     from packstone.model.segment import SegmentId
     from packstone.storage.fileio import FileIO
-    from packstone.tables.segments.status import TableStatus
+    from packstone.tables.segments.status import StatusEntry, TableStatus
 
 Moment: TypeAlias = str | datetime | int  # text, a datetime, or milliseconds since 1970
 
@@ -124,7 +124,7 @@ def list_live_files(io: FileIO, table: str, status: TableStatus) -> LiveFiles:
         try:
             segment = read_segment_file(io, table, entry.segment_file or "")
         except FileNotFoundError as error:
-            raise _missing(io, table, status) from error
+            raise _missing(io, table, status=status, entry=entry) from error
         found += [
             LiveFile(
                 path=data_file_path(table, file.path), segment=entry.id, rows=file.rows, size_bytes=file.size_bytes
@@ -223,10 +223,15 @@ def _check_free(io: FileIO, table: str) -> None:
         raise InvalidInputError(f"{table} is not empty; choose a new folder for the table.", path=table)
 
 
-def _missing(io: FileIO, table: str, status: TableStatus) -> Exception:
+def _missing(io: FileIO, table: str, *, status: TableStatus, entry: StatusEntry) -> Exception:
     """Tell a version that was cleaned while it was read from one that is damaged."""
     if status.version not in list_versions(io, table):
         return InvalidInputError(
             f"Version {status.version} of {table} was cleaned while it was read; take a newer one."
         )
-    return CorruptionError(f"{table}: a segment file that version {status.version} names is gone.", table=table)
+    path = segment_file_path(table, entry.segment_file or "")
+    return CorruptionError(
+        f"The segment file {path} of segment {entry.id} is gone; restore it from a backup, or delete the segment.",
+        file=path,
+        segment=str(entry.id),
+    )

@@ -80,10 +80,19 @@ def check_mergeable(io: FileIO, path: str) -> None:
     """Raise RefusedError if the path lies in, or is, a table whose files must not be merged raw."""
     if ".packstone" in path.split("/"):
         raise RefusedError(f"{path} lies among packstone's own records and backups; give the table itself.", path=path)
+    found = find_log(io, path)
+    if found is not None:
+        at, why = found
+        raise RefusedError(f"{at} is {why}; packstone does not merge its files.", path=at)
+
+
+def find_log(io: FileIO, path: str) -> tuple[str, str] | None:
+    """The table at a path or around it whose log or status names its files, and what it is; None: plain files."""
     for at in _with_ancestors(path):
         why = _why_not(io, at)
         if why is not None:
-            raise RefusedError(f"{at} is {why}; packstone does not merge its files.", path=at)
+            return at, why
+    return None
 
 
 def why_not_below(io: FileIO, directory: str, entries: list[Entry]) -> str | None:
@@ -125,7 +134,7 @@ def _why_not_metadata(io: FileIO, directory: str) -> str | None:
         return "a segment table, whose files are named in its status; give it as a target of its own"
     if _holds(io, f"{directory}/Metadata", _CARBON_METADATA):
         return "an Apache CarbonData table; use ALTER TABLE … COMPACT in CarbonData"
-    if _is_folder(io, f"{directory}/Metadata/status"):
+    if any(_is_folder(io, f"{directory}/Metadata/{own}") for own in ("status", "segments", "attempts")):
         return "a segment table that has lost its status files; bring those back first"
     return None
 

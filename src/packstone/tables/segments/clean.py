@@ -144,12 +144,17 @@ class CleanPlan:
 
 def plan_clean(io: FileIO, table: str, *, now_ms: int) -> CleanPlan:
     """Look at everything; CorruptionError if a version that stays cannot be read, and then nothing may go."""
+    gone = ""
     for _ in range(_CLEAN_RACES):
         try:
             return _plan(io, table, now_ms=now_ms)
-        except FileNotFoundError:
-            continue  # another clean is at work
-    raise CorruptionError(f"{table}: its versions vanish each time they are read; nothing was removed.", table=table)
+        except FileNotFoundError as error:  # another clean is at work
+            gone = str(error.filename or table)
+    raise CorruptionError(
+        f"{gone} is gone, though the status of {table} names it; restore it from a backup. Nothing was removed.",
+        table=table,
+        file=gone,
+    )
 
 
 def _plan(io: FileIO, table: str, *, now_ms: int) -> CleanPlan:

@@ -14,7 +14,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from packstone.errors import PackstoneError
+from packstone.errors import CorruptionError, PackstoneError
 from packstone.tables.segments.attempts import is_dead, list_attempts, read_attempt, read_created
 from packstone.tables.segments.layout import (
     DATA_FOLDER,
@@ -93,7 +93,7 @@ def describe_dead(
     committed = [
         entry for entry in (*status.live, *retired) if entry.attempt == attempt and entry.segment_file is not None
     ]
-    needed = {path for entry in committed for path in files_of(io, table, entry)}
+    needed = {path for entry in committed for path in _needed_files(io, table, entry)}
     found = []
     for path in read_created(io, table, attempt):
         is_bad_rows = path.startswith(_BAD_RECORDS) and bool(committed)  # rows of a load that succeeded: users' own
@@ -106,6 +106,15 @@ def describe_dead(
         is_registered=is_registered,
         files=tuple(found),
     )
+
+
+def _needed_files(io: FileIO, table: str, entry: StatusEntry) -> tuple[str, ...]:
+    """The files of a committed segment; without its segment file nobody can tell them from what was left behind."""
+    found = files_of(io, table, entry)
+    if not found and entry.modified_ms is None:  # a live one: clean did not remove it
+        path = segment_file_path(table, entry.segment_file or "")
+        raise CorruptionError(f"The segment file {path} of segment {entry.id} is gone.", file=path)
+    return found
 
 
 def files_of(io: FileIO, table: str, entry: StatusEntry) -> tuple[str, ...]:

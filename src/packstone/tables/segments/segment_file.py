@@ -68,7 +68,12 @@ def read_segment_file(io: FileIO, table: str, name: str) -> SegmentFile:
     Of an old version it may have been cleaned: FileNotFoundError is then the caller's to understand, so it is kept.
     """
     path = segment_file_path(table, name)
-    segment = load_record(SegmentFile, io.read_bytes(path), path=path)
+    try:
+        segment = load_record(SegmentFile, io.read_bytes(path), path=path)
+    except CorruptionError as error:
+        raise CorruptionError(
+            f"The segment file {path} is damaged; restore it from a backup, or delete the segment.", file=path
+        ) from error
     if segment.name != name:
         raise CorruptionError(f"{path} says that it is the segment file {segment.name}.", file=path)
     return segment

@@ -102,8 +102,10 @@ def read_header(io: FileIO, table: str, version: int) -> StatusHeader:
 
 def find_latest(io: FileIO, table: str) -> int:
     """The number of the newest version: upwards from the hint, else by listing."""
-    start = max(_read_hint(io, table), read_floor(io, table))
-    if io.stat(status_path(table, start)) is None:
+    hint = _read_hint(io, table)
+    start = max(hint, read_floor(io, table))
+    # Without a hint the way up from the floor is long, and would end before a version that somebody has removed.
+    if not hint or io.stat(status_path(table, start)) is None:
         return _list_numbers(io, table)[-1]
     for later in range(start + 1, start + 1 + _MOST_STEPS):
         if io.stat(status_path(table, later)) is None:
