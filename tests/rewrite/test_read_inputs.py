@@ -126,7 +126,7 @@ def test_csv_line_breaks(tmp_path):
     """A break inside quotes needs the option; without it the load says so and guesses nothing."""
     path = tmp_path / "a.csv"
     path.write_text('id,name,score\n1,"two\nlines",1\n2,x\n3,"more\n\nlines",3\n')
-    with pytest.raises(InvalidInputError, match="line breaks inside quotes; say so with the option multiline"):
+    with pytest.raises(InvalidInputError, match="line breaks inside quotes; give --multiline"):
         read([path])
     rows, bad = read([path], options=InputOptions(multiline=True), task_bytes=1)
     assert [row["name"] for row in rows] == ["two\nlines", "more\n\nlines"]

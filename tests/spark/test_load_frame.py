@@ -72,7 +72,7 @@ def frame_of(spark, rows=1000, parts=4):
     )
 
 
-@pytest.mark.parametrize(("scope", "runs"), [("NO_SORT", 1), ("LOCAL_SORT", 4), ("GLOBAL_SORT", 1)])
+@pytest.mark.parametrize(("scope", "runs"), [("NO_SORT", 0), ("LOCAL_SORT", 4), ("GLOBAL_SORT", 1)])
 def test_scopes(spark, table, scope, runs):
     """One task a partition; in global order the files do not overlap."""
     report = table.load(frame_of(spark), sort_scope=scope, verify="content")

@@ -37,24 +37,26 @@ def convert_list(array: pa.Array, target: pa.DataType, convert: ConvertChild) ->
 def convert_map(array: pa.Array, target: pa.DataType, convert: ConvertChild) -> Converted:
     """A map, or a list of pairs, to a map."""
     kind = array.type
-    if pt.is_list(kind) and _is_pair(kind.value_type):
-        pairs = kind.value_type
-        array = array.cast(pa.map_(pairs.field(0).type, pairs.field(1).type))
-    elif not pt.is_map(kind):
+    if pt.is_large_list(kind):
+        array, kind = array.cast(pa.list_(kind.value_type)), pa.list_(kind.value_type)
+    if not pt.is_map(kind) and not (pt.is_list(kind) and _is_pair(kind.value_type)):
         raise NoConversionError
     offsets, parents = _layout(array)
-    # PyArrow flattens lists, not maps: take the elements of the rows that are there.
-    first = array.offsets.to_numpy()[:-1] - offsets.to_numpy()[:-1]
-    chosen = to_column(first[parents] + np.arange(len(parents)))
-    keys, items = array.keys.take(chosen), array.items.take(chosen)
+    if pt.is_map(kind):
+        # PyArrow flattens lists, not maps: take the elements of the rows that are there.
+        first = array.offsets.to_numpy()[:-1] - offsets.to_numpy()[:-1]
+        chosen = to_column(first[parents] + np.arange(len(parents)))
+        keys, items = array.keys.take(chosen), array.items.take(chosen)
+    else:
+        keys, items = array.flatten().flatten()
     key, item = convert(keys, target.key_type), convert(items, target.item_type)
     bad = _with_nulls(key, nullable=False) | _with_nulls(item, nullable=target.item_field.nullable)
-    safe_keys = key.values
-    if key.values.null_count:  # Arrow refuses a null key even in a row that is left out below
-        safe_keys = pc.coalesce(key.values, pc.drop_null(key.values)[0]) if bad.sum() < len(bad) else None
-    if safe_keys is None:
-        return Converted.of(pa.nulls(len(array), target), not_null(array))
-    values = pa.MapArray.from_arrays(offsets, safe_keys, item.values, type=target, mask=array.is_null())
+    key_values, item_values = key.values, item.values
+    if len(bad) and bad.all():  # no element is left, so a row is empty, null or bad
+        offsets, key_values, item_values = to_column(np.zeros_like(offsets)), key_values[:0], item_values[:0]
+    elif key_values.null_count:  # Arrow refuses a null key even in a row that is left out below
+        key_values = pc.coalesce(key_values, pc.drop_null(key_values)[0])
+    values = pa.MapArray.from_arrays(offsets, key_values, item_values, type=target, mask=array.is_null())
     return _whole(array, values, parents[bad])
 
 

@@ -147,7 +147,7 @@ def match_columns(found: pa.Schema, wanted: pa.Schema, *, source: str, zone: str
 
 def _check_type(found: pa.DataType, wanted: pa.Field, *, source: str, zone: str) -> None:
     try:
-        convert_values(pa.array([], found), wanted.type, zone=zone)
+        convert_values(pa.nulls(0, found), wanted.type, zone=zone)
     except (NoConversionError, pa.ArrowNotImplementedError):
         raise InvalidInputError(
             f"{source}: column {wanted.name} is {found}, which cannot become {wanted.type}; convert it first.",
@@ -183,8 +183,17 @@ def show_value(value: object) -> str:
 def _plain(value: pa.Scalar) -> Any:  # noqa: ANN401 - any value of Python's
     try:
         return value.as_py()
-    except ValueError:  # a moment that Python has no value for: nanoseconds, or a year beyond 9999
+    except (ValueError, OverflowError):  # no UTF-8, or a moment that Python has no value for: nanoseconds, year 10000
+        return _as_text(value)
+
+
+def _as_text(value: pa.Scalar) -> str:
+    if pt.is_string(value.type):
+        return bytes(value.cast(pa.binary()).as_py()).decode(errors="backslashreplace")
+    try:
         return str(value.cast(pa.string()).as_py())
+    except pa.ArrowInvalid:  # so far away that there is no date for it either
+        return f"{value.value} {value.type}"
 
 
 def _whole_row(batch: pa.RecordBatch, row: int) -> str:

@@ -17,6 +17,7 @@ if that fails are its rows looked at one by one, still as vectors.
 
 from __future__ import annotations
 
+import decimal
 import re
 from typing import TYPE_CHECKING, Final
 
@@ -39,6 +40,11 @@ _DIGITS: Final = 38  # of the widest decimal; more digits are out of every range
 _TRUE: Final = pa.array(["true", "t", "yes", "y", "1"])
 _FALSE: Final = pa.array(["false", "f", "no", "n", "0"])
 _HEX: Final = re.compile(rb"[xX]")
+# PyArrow divides by powers of ten that it looks up without a look at the end of their table: beyond 38 digits behind
+# the point it reads what stands there, takes 1e-41 for 0.00, and for 1e-2000000000 ends the process.
+_TINY: Final = r"[eE]-0*[1-9][0-9]|\.[0-9]{29}"
+_TINY_BYTES: Final = re.compile(_TINY.encode())
+_EXACT: Final = decimal.Context(prec=2 * _DIGITS, traps=[decimal.InvalidOperation, decimal.Inexact])
 
 
 def convert_text(text: pa.Array, target: pa.DataType, *, zone: str) -> Converted:
@@ -70,7 +76,7 @@ def _to_booleans(text: pa.Array) -> Converted:
 
 
 def _to_whole(text: pa.Array, target: pa.DataType) -> Converted:
-    if not _may_hold_hex(text):  # PyArrow reads 0x1F as 31
+    if not _may_hold(text, _HEX):  # PyArrow reads 0x1F as 31
         try:
             return Converted(values=text.cast(target))
         except pa.ArrowInvalid:
@@ -94,9 +100,9 @@ def whole_range(kind: pa.DataType) -> tuple[int, int]:
     return -(1 << (kind.bit_width - 1)), (1 << (kind.bit_width - 1)) - 1
 
 
-def _may_hold_hex(text: pa.Array) -> bool:
+def _may_hold(text: pa.Array, pattern: re.Pattern[bytes]) -> bool:
     data = text.buffers()[2]
-    return data is not None and _HEX.search(memoryview(data)) is not None
+    return data is not None and pattern.search(memoryview(data)) is not None
 
 
 def _to_floats(text: pa.Array, target: pa.DataType) -> Converted:
@@ -116,6 +122,25 @@ def _to_floats(text: pa.Array, target: pa.DataType) -> Converted:
 
 
 def _to_decimals(text: pa.Array, target: pa.DataType) -> Converted:
+    if not _may_hold(text, _TINY_BYTES):
+        return _cast_decimals(text, target)
+    tiny = to_mask(pc.match_substring_regex(text, _TINY))
+    plain = [_write_out(text[row].as_py(), target.scale) for row in np.flatnonzero(tiny).tolist()]
+    cast = _cast_decimals(pc.replace_with_mask(text, to_column(tiny), pa.array(plain, pa.string())), target)
+    return Converted.of(cast.values, not_null(text) & ~not_null(cast.values))
+
+
+def _write_out(number: str, scale: int) -> str | None:
+    """A number with exactly so many digits behind the point; None if it is none, or has more."""
+    if not re.fullmatch(_NUMBER, number.strip()):
+        return None
+    try:
+        return format(decimal.Decimal(number).quantize(decimal.Decimal((0, (1,), -scale)), context=_EXACT), "f")
+    except decimal.DecimalException:
+        return None
+
+
+def _cast_decimals(text: pa.Array, target: pa.DataType) -> Converted:
     try:
         return Converted(values=text.cast(target))
     except pa.ArrowInvalid:

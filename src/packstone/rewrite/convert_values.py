@@ -7,6 +7,7 @@ read as a double. A type whose values are never those of the other (a list and a
 
 from __future__ import annotations
 
+import decimal
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -32,18 +33,53 @@ def convert_values(array: pa.Array, target: pa.DataType, *, zone: str) -> Conver
     """Convert an array of any type; the target is one of a table's types."""
     kind = array.type
     if kind == target:
-        return Converted(values=array)
+        return _check_same(array)
     if pt.is_null(kind):
         return Converted(values=pa.nulls(len(array), target))
     if pt.is_dictionary(kind):
-        return convert_values(array.dictionary_decode(), target, zone=zone)
+        return convert_values(_decode(array), target, zone=zone)
     if pt.is_run_end_encoded(kind):
         return convert_values(pc.run_end_decode(array), target, zone=zone)
     if pt.is_nested(kind) or pt.is_nested(target):
         return _convert_nested(array, target, zone=zone)
     if pt.is_string(kind) or pt.is_large_string(kind) or pt.is_string_view(kind):
-        return convert_text(array.cast(pa.string()), target, zone=zone)
+        text = array.cast(pa.string())
+        return _check_same(text) if pt.is_string(target) else convert_text(text, target, zone=zone)
     return _convert_plain(array, target, zone=zone)
+
+
+def _check_same(array: pa.Array) -> Converted:
+    """Values of the right type may be wrong all the same, and Arrow does not look."""
+    if pt.is_decimal(array.type):
+        return _check_digits(array)
+    if not pt.is_string(array.type):
+        return Converted(values=array)
+    try:
+        array.validate(full=True)
+    except pa.ArrowInvalid:
+        return cast_each(array.cast(pa.binary()), lambda part: part.cast(pa.string()))
+    return Converted(values=array)
+
+
+def _check_digits(array: pa.Array) -> Converted:
+    """Find numbers with more digits than their type has: DuckDB gives a hugeint of 39 as a decimal of 38."""
+    kind = array.type
+    most = decimal.Decimal((0, (9,) * kind.precision, -kind.scale))
+    bounds = pc.min_max(array).as_py()
+    least = most.copy_negate()  # a plain minus would round it to the 28 digits of Python's context
+    if bounds["min"] is None or (least <= bounds["min"] and bounds["max"] <= most):
+        return Converted(values=array)
+    lowest, highest = pa.scalar(least, kind), pa.scalar(most, kind)
+    good = to_mask(pc.and_(pc.greater_equal(array, lowest), pc.less_equal(array, highest)))
+    return Converted.of(keep_good(array, good), not_null(array) & ~good)
+
+
+def _decode(array: pa.DictionaryArray) -> pa.Array:
+    """Codes as values; PyArrow cannot take from string views, which Polars has in its categories."""
+    values = array.dictionary
+    if pt.is_string_view(values.type) or pt.is_binary_view(values.type):
+        values = values.cast(pa.string() if pt.is_string_view(values.type) else pa.binary())
+    return values.take(array.indices)
 
 
 def _convert_nested(array: pa.Array, target: pa.DataType, *, zone: str) -> Converted:

@@ -99,7 +99,8 @@ class _CsvLines:
             return
         if sum(1 for line in block.splitlines() if line) != rows:
             raise InvalidInputError(
-                f"{self._path} has line breaks inside quotes; say so with the option multiline.", file=self._path
+                f"{self._path} has line breaks inside quotes; give --multiline (multiline=True), or close a quote.",
+                file=self._path,
             )
 
 
@@ -117,9 +118,20 @@ def _read_stream(io: FileIO, piece: InputPiece, *, names: list[str], options: In
             for batch in reader:
                 # How far PyArrow has parsed ahead is its business, so a wrong row cannot be put in its place.
                 place = Place(source=piece.file.path, first_row=row)
-                yield _to_input(pa.Table.from_batches([batch]), place, wrong)
-                row += batch.num_rows + len(wrong)
-                wrong.clear()
+                noted = _take(wrong)
+                yield _to_input(pa.Table.from_batches([batch]), place, noted, counted_from=int(options.header))
+                row += batch.num_rows + len(noted)
+    if wrong:  # behind the last row that is right, or there is none
+        nothing = pa.table({name: pa.array([], pa.string()) for name in names})
+        place = Place(source=piece.file.path, first_row=row)
+        yield _to_input(nothing, place, _take(wrong), counted_from=int(options.header))
+
+
+def _take(wrong: list[Any]) -> list[Any]:
+    """Take out what is noted; PyArrow parses ahead in a thread of its own and may note more at any moment."""
+    taken = wrong[:]
+    del wrong[: len(taken)]
+    return taken
 
 
 def _call(
@@ -166,12 +178,14 @@ def _rows_of(count: int, wrong: list[Any]) -> tuple[int, ...] | None:
     return tuple(np.delete(np.arange(count + len(wrong)), gaps).tolist())
 
 
-def _to_input(table: pa.Table, place: Place, wrong: list[Any]) -> InputBatch:
+def _to_input(table: pa.Table, place: Place, wrong: list[Any], *, counted_from: int | None = None) -> InputBatch:
+    """Make a batch; PyArrow counts wrong rows from the first row of the batch, or ``counted_from`` so many lines."""
     before = 0 if place.rows_before is None or not wrong else place.rows_before()
+    first = place.first_row - 1 if counted_from is None else -counted_from
     unreadable_rows = [
         BadField(
             source=place.source,
-            row=before + place.first_row + (row.number or 1) - 1,
+            row=before + first + (row.number or 1),
             column="",
             value=row.text,
             reason=f"has {row.actual_columns} fields where {row.expected_columns} are expected",

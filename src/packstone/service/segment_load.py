@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
-from packstone.errors import InvalidInputError, PackstoneError, UnavailableError, storage_sentence
+from packstone.errors import InvalidInputError, PackstoneError, RefusedError, UnavailableError, storage_sentence
 from packstone.model.segment_options import SegmentOptions
 from packstone.model.sizes import format_bytes
 from packstone.rewrite.bad_rows import BadRecords
@@ -39,6 +39,8 @@ from packstone.service.segment_session import SegmentSession
 from packstone.spark.engine import SparkEngine
 from packstone.spark.load_frame import write_frame
 from packstone.spark.session import SparkHandle, is_connect
+from packstone.storage.fileio import Kind
+from packstone.tables.probe import find_log
 from packstone.tables.segments.column_types import to_arrow, to_ddl
 from packstone.tables.segments.commit import check_can_commit
 from packstone.tables.segments.edits import SegmentFacts
@@ -87,8 +89,9 @@ def load_files(
     progress: Progress | None = None,
 ) -> LoadReport:
     """Load files and folders as one segment, by tasks of an engine, which stays open."""
-    options = options or LoadOptions()
+    options, paths = options or LoadOptions(), tuple(paths)
     load = Load.plan(io, table, options, engine=engine, progress=progress)
+    _check_no_tables(io, paths)
     files = find_files(io, paths, options=options.inputs)
     total_bytes = sum(file.size_bytes for file in files)
     groups = tuple(split_files(io, files, task_bytes=options.share_bytes(total_bytes), options=options.inputs))
@@ -102,6 +105,20 @@ def load_files(
         return load.run_tasks(session, tasks)
 
     return load.run(write, one_run=len(groups) == 1)
+
+
+def _check_no_tables(io: FileIO, paths: Iterable[str]) -> None:
+    """Refuse the folder of a table that names its files: it also holds rows that are deleted, or merged elsewhere."""
+    for path in paths:
+        entry = io.stat(path)
+        found = find_log(io, path) if entry is not None and entry.kind is Kind.DIRECTORY else None
+        if found is not None:
+            at, what = found
+            raise RefusedError(
+                f"{path} is no plain folder: {at} is {what.partition(';')[0].partition(',')[0]}, and not every file in "
+                "it counts; load it as a DataFrame, or name its live files.",
+                path=path,
+            )
 
 
 def load_batches(
@@ -334,7 +351,7 @@ class Load:
             bad_rows=bad_rows,
             bad_records=bad_files[0].rpartition("/")[0] if bad_files else None,
             files=len(content.files),
-            runs=len({file.run for file in content.files}),
+            runs=len({file.run for file in content.files}) if self.sort_columns else 0,
             data_bytes=content.data_bytes,
             index_bytes=facts.index_bytes,
             verified=self.options.verify,
