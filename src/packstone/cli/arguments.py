@@ -74,13 +74,16 @@ def read_paimon_options(typed: dict[str, Any]) -> PaimonOptions:
 
 def read_segment_options(typed: dict[str, Any]) -> SegmentOptions:
     """Build the options of a compaction of a segment table from a command's parameters."""
-    from packstone.model.segment_options import parse_segment_ids, parse_segment_strategy
+    from packstone.model.segment_options import SegmentStrategy, parse_segment_ids, parse_segment_strategy
 
     overrides = read_properties(typed["properties"])
+    strategy = parse_segment_strategy(typed["strategy"] or "minor")
     if typed["major_size_mb"] is not None:
+        if strategy is not SegmentStrategy.MAJOR:
+            raise InvalidInputError(f"--major-size-mb goes with --strategy major; {strategy} does not ask for it.")
         overrides = (*overrides, ("MAJOR_COMPACTION_SIZE", str(typed["major_size_mb"])))
     return SegmentOptions(
-        strategy=parse_segment_strategy(typed["strategy"] or "minor"),
+        strategy=strategy,
         ids=parse_segment_ids(typed["ids"]) if typed["ids"] else (),
         overrides=overrides,
         verify=Verify(typed.get("verify_mode") or "content"),

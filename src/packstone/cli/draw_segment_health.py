@@ -28,7 +28,9 @@ def draw_segment_health(console: Any, health: SegmentHealth) -> None:  # noqa: A
         size = format_bytes(health.retired_bytes)
         console.print(f"{many(health.retired_segments, 'compacted or deleted segment')}, {size}, wait for `clean`")
     for one in health.running:
-        console.print(f"at work: {one['what']} ({one['process']})", style="cyan", markup=False)
+        console.print(
+            f"at work: {one['what']} ({one['process'] or 'its process is not known'})", style="cyan", markup=False
+        )
     draw_reasons(console, ((h["hazard"], "yellow", h["where"], h["evidence"]) for h in health.hazards[:_SHOWN_HAZARDS]))
     if len(health.hazards) > _SHOWN_HAZARDS:
         console.print(f"… and {len(health.hazards) - _SHOWN_HAZARDS:,} more hazards, see --format json", style="dim")

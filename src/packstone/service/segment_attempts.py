@@ -94,6 +94,8 @@ class CompactionAttempts:
         try:
             open_attempt(self.io, self.table, record)
         except OSError as error:
+            with contextlib.suppress(OSError):
+                close_attempt(self.io, self.table, attempt)
             raise UnavailableError(f"{storage_sentence(error)} The compaction has not begun.") from error
         self._open.add(attempt)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from packstone.errors import InvalidInputError
 from packstone.model.segment_options import SegmentStrategy
 from packstone.model.skipped import SkipKind, SkipLog, Skipped
 from packstone.service.commit_tools import make_commit_tools, now_ms
@@ -12,10 +13,10 @@ from packstone.strategy.custom import CustomOptions, check_ids
 from packstone.strategy.segment_rounds import Rounds, plan_rounds
 from packstone.tables.segments.attempts import is_dead, read_attempt
 from packstone.tables.segments.commit import commit_edit
-from packstone.tables.segments.edits import Change, abandon_attempt
+from packstone.tables.segments.edits import Change, abandon_attempt, in_words
 from packstone.tables.segments.merge_inputs import read_entry_file
 from packstone.tables.segments.segments_view import may_resort, merge_options, run_properties, view_status
-from packstone.tables.segments.status_files import read_latest
+from packstone.tables.segments.status_files import read_latest, read_retired
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -65,6 +66,7 @@ class SegmentPlanner:
         if options is None:
             return status, Rounds(merges=(), why_not="")
         if isinstance(options, CustomOptions):
+            self._check_not_retired(status, options)
             check_ids(view, options)
         return status, plan_rounds(view, options)
 
@@ -98,6 +100,17 @@ class SegmentPlanner:
         if entry is None or entry.segment_file is None:
             return False
         return may_resort(read_entry_file(self.io, self.table, entry), self.properties)
+
+    def _check_not_retired(self, status: TableStatus, options: CustomOptions) -> None:
+        """Tell what became of a named segment, rather than that there is none."""
+        gone = [wanted for wanted in options.ids if status.find(wanted) is None]
+        retired = {entry.id: entry for entry in read_retired(self.io, self.table, status)} if gone else {}
+        for wanted in gone:
+            if wanted in retired:
+                raise InvalidInputError(
+                    f"Segment {wanted} is {in_words(retired[wanted])}; name only segments that can be merged.",
+                    segment=str(wanted),
+                )
 
     def _find_taken(self, status: TableStatus) -> set[SegmentId]:
         """The segments that others are merging; each of the others is told of once."""
@@ -138,4 +151,4 @@ def end_dead_compactions(io: FileIO, table: str, status: TableStatus) -> TableSt
                 changed = abandon_attempt(changed, attempt=attempt, now_ms=now_ms()).status
         return Change(status=changed)
 
-    return commit_edit(io, table, edit, tools=make_commit_tools(), operation="compact")
+    return commit_edit(io, table, edit, tools=make_commit_tools(), operation="abandon-compact")

@@ -212,7 +212,7 @@ class SegmentRun:
             return Change(status=changed)
 
         if groups:
-            self._commit_edit(edit)
+            self._commit_edit(edit, operation="begin-compact")
         self._drop_lost(groups, lost)
         return [group for group in groups if group.attempt not in lost]
 
@@ -296,7 +296,7 @@ class SegmentRun:
         began = time.perf_counter()
         try:
             with finish_first():
-                self._commit_edit(lambda status: _finish_all(status, groups, facts, lost=lost))
+                self._commit_edit(lambda status: _finish_all(status, groups, facts, lost=lost), operation="compact")
                 self.commit_ms += (time.perf_counter() - began) * 1000
                 committed = [group for group in groups if group.attempt not in lost]
                 groups[:] = [group for group in groups if group.attempt in lost]  # the others are not ours to give up
@@ -330,10 +330,10 @@ class SegmentRun:
             return Change(status=changed)
 
         if groups:
-            self._commit_edit(edit)
+            self._commit_edit(edit, operation="abandon-compact")
 
-    def _commit_edit(self, edit: Callable[[TableStatus], Change]) -> TableStatus:
-        return commit_edit(self.planner.io, self.planner.table, edit, tools=make_commit_tools(), operation="compact")
+    def _commit_edit(self, edit: Callable[[TableStatus], Change], *, operation: str) -> TableStatus:
+        return commit_edit(self.planner.io, self.planner.table, edit, tools=make_commit_tools(), operation=operation)
 
 
 def _finish_all(

@@ -72,5 +72,5 @@ def _check_not_a_table_name(text: str) -> None:
     if _TABLE_NAME.match(text) and not os.path.lexists(text):
         raise InvalidInputError(
             f"{text} is no path here, and tables by name need a metastore, which this version does not read yet; "
-            "give the table's folder."
+            f"give the table's folder, a new one as ./{text}."
         )

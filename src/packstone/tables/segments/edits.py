@@ -200,7 +200,7 @@ def delete_segments(
             raise InvalidInputError(f"Segment {segment} does not exist; nothing was deleted.", segment=str(segment))
         if entry.status not in DELETABLE:
             raise InvalidInputError(
-                f"Segment {segment} is {_in_words(entry)}, so it cannot be deleted; nothing was deleted.",
+                f"Segment {segment} is {in_words(entry)}, so it cannot be deleted; nothing was deleted.",
                 segment=str(segment),
                 status=str(entry.status),
             )
@@ -256,7 +256,7 @@ def _with_facts(entry: StatusEntry, facts: SegmentFacts) -> StatusEntry:
 def _live_input(entries: Mapping[SegmentId, StatusEntry], segment: SegmentId) -> StatusEntry:
     entry = entries.get(segment)
     if entry is None or entry.status not in MERGEABLE:
-        what = "not live any more" if entry is None else _in_words(entry)
+        what = "not live any more" if entry is None else in_words(entry)
         raise ConflictError(f"Segment {segment} is {what}; plan again.", segment=str(segment))
     return entry
 
@@ -268,6 +268,7 @@ def _check_output(output: SegmentId, members: tuple[SegmentId, ...]) -> None:
         raise InvalidInputError(f"The merge of {', '.join(map(str, members))} cannot be called {output}.")
 
 
-def _in_words(entry: StatusEntry) -> str:
+def in_words(entry: StatusEntry) -> str:
+    """What a segment is: ``compacted into 0.1``."""
     into = f" into {entry.merged_into}" if entry.merged_into is not None else ""
     return f"{str(entry.status).replace('-', ' ')}{into}"
