@@ -138,9 +138,11 @@ def quiet_env(tmp_path, monkeypatch) -> dict[str, str]:
 def packstone(quiet_env, capsys):
     """Run the command line in this process: quick, and exact in exit code and output."""
     from packstone.cli.main import run
+    from packstone.scan.caches import process_caches
 
     def call(*arguments: object) -> Done:
         capsys.readouterr()
+        process_caches.cache_clear()  # as in a process of its own
         code = run([str(argument) for argument in arguments])
         captured = capsys.readouterr()
         return Done(code, captured.out, captured.err)

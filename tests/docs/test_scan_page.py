@@ -1,0 +1,53 @@
+"""The page on scans leaves nothing out: options of the data source and of `query`, caches, words of `col`."""
+
+from pathlib import Path
+
+import pytest
+
+from packstone.cli.commands.query import command as query
+from packstone.model.sizes import format_bytes
+from packstone.pruning.expression import Column
+from packstone.scan.caches import DEFAULT_BYTES
+from packstone.service.query_statement import MAX_ORDERED_ROWS, Total
+from packstone.service.table_scan import Scan
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGE = (ROOT / "docs" / "scan.md").read_text(encoding="utf-8")
+
+
+def test_every_option_of_the_data_source_is_documented():
+    """Each has its row."""
+    datasource = pytest.importorskip("pyspark.sql.datasource", reason="Python data sources need Spark 4.0")
+    assert datasource.DataSource
+    from packstone.spark.data_source import OPTIONS
+
+    for option in OPTIONS:
+        assert f"| `{option}` |" in PAGE
+
+
+@pytest.mark.parametrize("option", [parameter.opts[0] for parameter in query.params if parameter.opts[0] != "--debug"])
+def test_every_option_of_query_is_documented(option):
+    """PATH and STATEMENT too."""
+    assert option.removesuffix("ment") in PAGE or option.upper() in PAGE
+
+
+@pytest.mark.parametrize("name", DEFAULT_BYTES)
+def test_every_cache_is_documented(name):
+    """With its variable and its limit, here and among all variables."""
+    variable = f"`PACKSTONE_{name.upper()}_CACHE`"
+    assert f"| {variable} | {format_bytes(DEFAULT_BYTES[name]).replace('.0 ', ' ')} |" in PAGE
+    assert variable in (ROOT / "docs" / "operations.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("kind", [Scan, Column])
+def test_every_method_is_documented(kind):
+    """Every public method of a scan and of `col` is on the page."""
+    for name in vars(kind):
+        if not name.startswith("_") and callable(getattr(kind, name)):
+            assert f".{name}(" in PAGE, name
+
+
+def test_statements():
+    """Totals and the limit of an order."""
+    assert all(f"{total}(" in PAGE for total in Total)
+    assert f"{MAX_ORDERED_ROWS:,}" in PAGE
