@@ -77,6 +77,8 @@ SLIPS = [
     (("segments", "load", "{table}", "{table}/../in-0.parquet", "--timezone", "Moon"), "'Moon' is no time zone"),
     (("compact", "{table}", "--strategy", "custom"), "needs the ids of its segments, for example --ids 1,2."),
     (("compact", "{table}", "--ids", "1,2"), "--ids goes with --strategy custom"),
+    (("compact", "{table}", "--major-size-mb", "5"), "--major-size-mb goes with --strategy major"),
+    (("segments", "create", "no.such", "--schema", "id long"), "give the table's folder, a new one as ./no.such."),
     (("compact", "{table}", "--strategy", "full"), "use one of minor, major, custom."),
     (("compact", "{table}", "--codec", "zstd"), "--codec is for Hive directories, and {table} is a segment table."),
     (("compact", "{table}", "--buckets", "1"), "--buckets is for Paimon tables, and {table} is a segment table."),

@@ -155,3 +155,17 @@ def test_a_footer_is_read_once(tmp_path):
     stats = caches.stats()["footer"]
     assert (stats.loads, stats.entries) == (1, 1)
     assert stats.hits > 3
+
+
+@pytest.mark.parametrize("where", ["id = 60000", "id IN (3, 59990, 90000)", "u = 'unique 90001' OR id = 7", "s = 'v2'"])
+def test_few_rows_of_a_big_row_group_are_read_by_page(tmp_path, where, monkeypatch):
+    """The same rows, nested columns and missing ones included; what is not few is read as ever."""
+    path = str(tmp_path / "f.parquet")
+    write(path, 100_000, group_rows=100_000, data_page_size=1 << 14)
+    file = ScanFile(path=path, size_bytes=1)
+    columns = [["u", "later", "s", "wide", "id"], ["s", "u", "x"], ["u", "tags", "x"], ["id"]]
+    fast = [scan([file], columns=some, where=where, batch_rows=20_000) for some in columns]
+    monkeypatch.setattr("packstone.scan.blocklet_scan._FEW_ROWS", 0)
+    slow = [scan([file], columns=some, where=where, batch_rows=20_000) for some in columns]
+    assert [table.num_rows for table in fast] == [table.num_rows for table in slow]
+    assert all(map(pa.Table.equals, map(pa.Table.combine_chunks, fast), map(pa.Table.combine_chunks, slow)))

@@ -12,7 +12,7 @@ from scan_cases import FILTERS, ROWS, arrow_rows, duck_rows, load_duck, make_tab
 
 import packstone
 from packstone import col
-from packstone.errors import InvalidInputError, RefusedError
+from packstone.errors import InvalidInputError, PackstoneError, RefusedError
 from packstone.service.paimon_table import PaimonTable
 from packstone.service.query_statement import parse_statement
 from packstone.service.table_query import query_table
@@ -125,6 +125,17 @@ def test_what_only_spark_can_test_is_refused_by_name(table):
             ask()
     with pytest.raises(InvalidInputError, match="threads"):
         scan.to_batches(threads=0)
+
+
+def test_a_version_that_is_cleaned_meanwhile(tmp_path):
+    """Files that are gone are named, with what to do."""
+    made = make_table(tmp_path / "t")
+    scan = made.scan(["id"])
+    assert scan.schema.names == ["id"]
+    for path in made.files().paths[:1]:
+        Path(path).unlink()
+    with pytest.raises(PackstoneError, match="part-"):
+        scan.to_arrow()
 
 
 def test_a_scan_that_is_not_read_to_its_end_leaves_no_thread(table):

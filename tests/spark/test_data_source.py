@@ -255,6 +255,12 @@ def test_streams_that_begin_later_and_filters(small, spark, tmp_path):
     splits = reader.partitions(begin, reader.latestOffset())
     assert sum(batch.num_rows for split in splits for batch in reader.read(split)) == 10
     assert reader.partitions(reader.latestOffset(), reader.latestOffset()) == []
+    begin = reader.latestOffset()
+    small.load(pa.table({"id": [7], "name": ["new"]}), overwrite=True)
+    splits = reader.partitions(begin, reader.latestOffset())
+    assert [row for split in splits for batch in reader.read(split) for row in batch.to_pylist()] == [
+        {"id": 7, "name": "new"}
+    ]
 
 
 @needs_source

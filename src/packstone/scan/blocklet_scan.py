@@ -5,7 +5,8 @@ compared. What else is asked for is decoded only where a row is left:
 
 ================  ====================================================================================================
 small row groups  as many as make a batch are tested together, then the other columns of those with a match are read
-a big one         is tested batch by batch; the other columns are opened at the first match and read up to the last
+a big one         is tested batch by batch; the other columns are opened at the first match and read up to the last; or
+                  only the pages with matching rows are, if these are few
 one that must     (every row of it matches, says its index) is not tested at all
 match
 ================  ====================================================================================================
@@ -29,7 +30,7 @@ from packstone.rewrite.deleted_positions import unpack_positions
 from packstone.rewrite.numpy_columns import to_column
 from packstone.rewrite.parquet_footer import one_line
 from packstone.scan.footer import prune_groups
-from packstone.scan.scanned_file import ScannedFile, rows_without_columns
+from packstone.scan.scanned_file import Numbers, ScannedFile, rows_without_columns
 
 if TYPE_CHECKING:
     from packstone.pruning.expression import Expression
@@ -41,6 +42,7 @@ Flags = np.ndarray[Any, np.dtype[np.bool_]]
 
 BATCH_ROWS = 1 << 16
 _BATCH_BYTES = 32 << 20
+_FEW_ROWS = 1024
 
 
 def scan_blocklets(
@@ -198,18 +200,27 @@ class _FileScan:
         return _joined(pieces)
 
     def _passing_of_one(self, group: int) -> Iterator[pa.RecordBatch]:
-        """A big row group: the rest follows the test, batch by batch."""
+        """A big row group: the rest follows the test, batch by batch; of few rows it is read at the end, by page."""
         tested, rest = self._schemas()
-        kept, at = self._not_deleted([group]), 0
+        kept, at, rows = self._not_deleted([group]), 0, 0
         others = _Following(self._opened.read([group], rest, batch_rows=self._batch_rows))
+        waiting: list[_Tested] = []
         for batch in self._opened.read([group], tested, batch_rows=self._batch_rows):
             mask = self._test(batch, kept, at)
             if mask.any():
-                found = _filtered(batch, mask)
-                if len(rest):
-                    found = _beside(found, others.read(at, mask))
-                yield self._out(found)
+                waiting.append(_Tested(at=at, mask=mask, found=_filtered(batch, mask)))
+                rows += waiting[-1].found.num_rows
             at += batch.num_rows
+            if rows > _FEW_ROWS or not len(rest):
+                yield from (self._out(one.with_rest(others, rest)) for one in waiting)
+                waiting.clear()
+        if not waiting:
+            return
+        few = self._opened.read_few(group, rest, np.concatenate([one.rows for one in waiting]))
+        if few is None:
+            yield from (self._out(one.with_rest(others, rest)) for one in waiting)
+        else:
+            yield self._out(_beside(_joined([one.found for one in waiting]), few))
 
     def _schemas(self) -> tuple[pa.Schema, pa.Schema]:
         """The filter's columns, and the others that are asked for; text in dictionaries where it is read so."""
@@ -245,6 +256,24 @@ class _FileScan:
         kept[self._deleted] = False
         parts = [kept[starts[group] : starts[group + 1]] for group in groups]
         return np.concatenate(parts)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Tested:
+    """A batch in which a row is left: where it begins, which rows, and their columns so far."""
+
+    at: int
+    mask: Flags
+    found: pa.RecordBatch
+
+    @property
+    def rows(self) -> Numbers:
+        """The positions of the rows in the row group."""
+        return np.flatnonzero(self.mask) + self.at
+
+    def with_rest(self, others: _Following, rest: pa.Schema) -> pa.RecordBatch:
+        """With the other columns, read on to here."""
+        return _beside(self.found, others.read(self.at, self.mask)) if len(rest) else self.found
 
 
 class _Following:

@@ -1,15 +1,23 @@
-"""One Parquet file of a scan: opened late, its footer from the cache, its columns in the table's names and types."""
+"""One Parquet file of a scan: opened late, its footer from the cache, its columns in the table's names and types.
+
+A few rows of a big row group are read by page (rewrite/data_files/parquet_page_rows.py) if that is worth it: finding
+the pages takes about 30 us for each column chunk of the file, reading one 450 us; decoding from the beginning of the
+row group takes 0.02 us a value. All measured; twice the gain is asked for, because the last is the surer one.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from packstone.rewrite.data_files.evolve import Evolution
+from packstone.rewrite.data_files.parquet_page_rows import PagedGroup, open_paged
 from packstone.rewrite.merge_spec import ColumnSource, FileFormat, InputFile
+from packstone.rewrite.numpy_columns import to_column
 from packstone.rewrite.parquet_footer import open_parquet
 from packstone.scan.footer import Footer
 
@@ -17,6 +25,13 @@ if TYPE_CHECKING:
     from packstone.scan.caches import ScanCaches
     from packstone.scan.scan_plan import ScanFile
     from packstone.storage.fileio import FileIO
+
+Numbers = np.ndarray[Any, np.dtype[np.int64]]
+
+_PAGE_ROWS = 1 << 14  # rows that are nearer to each other are read together
+_LEAST_BATCH_ROWS = 1 << 14
+_CHUNK_US, _PAGE_US, _VALUE_US = 30, 450, 0.02
+_WORTH = 2
 
 
 class ScannedFile:
@@ -61,6 +76,28 @@ class ScannedFile:
             if turn is None:
                 turn = Evolution(self._described(schema), batch.schema, schema)
             yield turn.apply(batch)
+
+    def read_few(self, group: int, schema: pa.Schema, rows: Numbers) -> pa.RecordBatch | None:
+        """Rows of a row group by their positions, ascending, from the pages that hold them; None: that does not pay."""
+        names = self.stored(schema)
+        spans = np.split(rows, np.flatnonzero(np.diff(rows) > _PAGE_ROWS) + 1)
+        chunks = self.footer.metadata.num_columns * len(self.footer.group_rows)
+        by_page = _CHUNK_US * chunks + _PAGE_US * len(names) * len(spans)
+        if not names or by_page * _WORTH > _VALUE_US * len(names) * int(rows[-1]):
+            return None
+        assert self._parquet is not None  # noqa: S101 - it is open
+        with self._io.open_input(self.file.path) as source:
+            paged = open_paged(source, self._parquet, path=self.file.path, group=group, columns=names, options={})
+            if paged is None:
+                return None
+            found = [self._read_span(paged, names, span) for span in spans]
+        turn = Evolution(self._described(schema), found[0].schema, schema)
+        return turn.apply(pa.Table.from_batches(found).combine_chunks().to_batches()[0])
+
+    def _read_span(self, paged: PagedGroup, names: list[str], rows: Numbers) -> pa.RecordBatch:
+        first, last = int(rows[0]), int(rows[-1]) + 1
+        (batch,) = paged.batches(names, (first, last), batch_rows=max(_LEAST_BATCH_ROWS, last - first))
+        return batch.take(to_column(rows - first))
 
     def stored(self, schema: pa.Schema) -> list[str]:
         """The columns of the file that these need."""

@@ -15,11 +15,18 @@ from typing import TYPE_CHECKING, Any
 
 from packstone.errors import InvalidInputError
 from packstone.pruning.expression import Filter, columns_of
+from packstone.pruning.parse_filter import parse_filter
 from packstone.scan.caches import process_caches
 from packstone.scan.read_at_once import read_at_once
 from packstone.scan.read_split import check_pushed, count_split, read_split
 from packstone.scan.scan_request import ScanOptions
-from packstone.spark.scan_frames import read_parquet_files, read_splits, session_zone, spark_tests
+from packstone.spark.scan_frames import (
+    read_parquet_files,
+    read_splits,
+    session_parallelism,
+    session_zone,
+    spark_tests,
+)
 from packstone.spark.segment_frames import find_session
 from packstone.tables.scan_source import Selection
 
@@ -157,7 +164,7 @@ class Scan:
         Wall times in the filter are of the session's zone unless the scan names one.
         """
         session = find_session(spark if spark is not None else self._spark)
-        request = self._with(zone=self._zone or session_zone(session))
+        request = self._with(zone=self._zone or session_zone(session), parallelism=session_parallelism(session))
         plan = self._plan(request)
         names = plan.schema.names
         if plan.unpushed:  # Spark tests these, so it needs their columns
@@ -165,7 +172,7 @@ class Scan:
             known = {name.lower() for name in names}
             needed = (*names, *(name for low, name in extra.items() if low not in known))
             plan = self._plan(replace(request, columns=needed))
-        frame = read_parquet_files(session, plan, self._source.schema, family=self._source.family)
+        frame = read_parquet_files(session, plan, self._needed(plan), family=self._source.family)
         if frame is not None:
             # Whole files come, also with row groups that are left out, so the filter stays even if all others match.
             for test in () if self._where is None else spark_tests(self._where, self._source.schema):
@@ -175,6 +182,15 @@ class Scan:
             for part in plan.unpushed:
                 frame = frame.where(str(part))
         return frame.select([f"`{name.replace('`', '``')}`" for name in names])
+
+    def _needed(self, plan: ScanPlan) -> pa.Schema:
+        """The columns that come out, and those of the filter."""
+        import pyarrow as pa  # noqa: PLC0415 - slow to import
+
+        parsed = parse_filter(self._where) if isinstance(self._where, str) else self._where
+        tested = {name.lower() for name in (columns_of(parsed) if parsed is not None else ())}
+        out = set(plan.schema.names)
+        return pa.schema([one for one in self._source.schema if one.name in out or one.name.lower() in tested])
 
     def _with(self, **options: Any) -> Selection:  # noqa: ANN401 - passed on
         return replace(self._asked, options=replace(self._asked.options, **options))

@@ -161,14 +161,15 @@ def _path(options: Mapping[str, str]) -> str:
 
 def _request(options: Mapping[str, str], schema: StructType, source: ScanSource) -> Selection:
     """The columns are those of the schema, which the user may have cut to fewer; their types stay the table's."""
-    from pyspark.sql.pandas.types import from_arrow_schema  # noqa: PLC0415 - slow to import
+    from pyspark.sql.pandas.types import from_arrow_type  # noqa: PLC0415 - slow to import
 
-    ours = {field.name.lower(): field for field in from_arrow_schema(source.schema, prefer_timestamp_ntz=True)}
+    ours = {field.name.lower(): field.type for field in source.schema}
     for field in schema.fields:
         mine = ours.get(field.name.lower())
         if mine is None:
             raise InvalidInputError(f"{source.path} has no column {field.name!r}.", column=field.name)
-        right, given = mine.dataType.simpleString(), field.dataType.simpleString()  # without who may be null
+        right = from_arrow_type(mine, prefer_timestamp_ntz=True).simpleString()  # which says not what may be null
+        given = field.dataType.simpleString()
         if right != given:
             raise InvalidInputError(
                 f"The column {field.name!r} of {source.path} is {right}, not {given}; cast it after the load.",

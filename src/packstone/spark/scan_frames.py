@@ -15,6 +15,7 @@ from packstone.pruning.expression import And, columns_of
 from packstone.pruning.parse_filter import parse_filter
 from packstone.scan.read_split import read_split
 from packstone.spark.segment_frames import read_files
+from packstone.spark.session import is_connect
 from packstone.storage.local import LocalFileIO
 from packstone.tables.probe import Family
 from packstone.tables.segments.column_types import columns_from_arrow, to_ddl
@@ -35,6 +36,11 @@ def session_zone(session: Any) -> str:  # noqa: ANN401 - a session of either kin
     return str(session.conf.get("spark.sql.session.timeZone") or "UTC")
 
 
+def session_parallelism(session: Any) -> int | None:  # noqa: ANN401 - a session of either kind
+    """How many tasks a session runs at once; through Spark Connect that cannot be told."""
+    return None if is_connect(session) else int(session.sparkContext.defaultParallelism)
+
+
 def read_parquet_files(
     session: Any,  # noqa: ANN401 - a session of either kind
     plan: ScanPlan,
@@ -42,8 +48,8 @@ def read_parquet_files(
     *,
     family: Family,
 ) -> Any:  # noqa: ANN401 - a DataFrame, or None
-    """The rows of the files that are left, not filtered; None if Spark's reader might give other values."""
-    if family is Family.PAIMON and any(_is_doubtful(field.type) for field in plan.schema):
+    """These columns of the files that are left, not filtered; None if Spark's reader might give other values."""
+    if family is Family.PAIMON and any(_is_doubtful(field.type) for field in schema):
         return None
     if not all(_is_plain(split) for split in plan.splits):
         return None
@@ -82,13 +88,13 @@ def schema_ddl(schema: pa.Schema) -> str:
     """Write a schema for Spark; all columns may be null there, as in every table that Spark reads from files."""
     import pyarrow as pa  # noqa: PLC0415 - slow to import
 
-    for field in schema:
-        if pa.types.is_time(field.type):
-            raise InvalidInputError(
-                f"The column {field.name!r} is a time of day, for which Spark has no type; name the other columns.",
-                column=field.name,
-            )
-    return to_ddl(columns_from_arrow(pa.schema([field.with_nullable(nullable=True) for field in schema])))
+    try:
+        return to_ddl(columns_from_arrow(pa.schema([field.with_nullable(nullable=True) for field in schema])))
+    except InvalidInputError as error:
+        column = error.facts.get("column")
+        raise InvalidInputError(
+            f"{error.message.rstrip('.')}, nor Spark; name the other columns.", column=column
+        ) from None
 
 
 def spark_types(schema: pa.Schema) -> pa.Schema:
