@@ -10,7 +10,8 @@ from itertools import count
 
 import pytest
 
-from packstone.tables.hive.file_facts import FileFormat, sniff_format
+from packstone.model.file_format import FileFormat
+from packstone.tables.hive.file_facts import sniff_format
 
 
 def compact(packstone, lake):

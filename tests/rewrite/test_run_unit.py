@@ -102,8 +102,9 @@ def entry(path):
 def spec_of(folder, *, how=How.REWRITE, **options):
     """A unit of all files of a folder."""
     inputs = tuple(entry(path) for path in sorted(folder.iterdir()))
+    file_format = "text" if how is How.CONCATENATE else "parquet"
     return UnitSpec(
-        unit=1, partition="", directory=str(folder), inputs=inputs, how=how, file_format="parquet",
+        unit=1, partition="", directory=str(folder), inputs=inputs, how=how, file_format=file_format,
         output_name="out.parquet", why="test", permissions=inputs[0].permissions, **options,
     )  # fmt: skip
 

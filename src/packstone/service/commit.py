@@ -92,6 +92,7 @@ def _output(spec: UnitSpec, result: UnitResult) -> OutputFile:
         inputs=tuple(file.name for file in spec.inputs),
         ordered=result.ordered,
         copied_columns=result.copied_columns,
+        file_format=spec.file_format,
     )
 
 

@@ -8,8 +8,10 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from packstone.model.file_format import FileFormat
 from packstone.strategy.small_files import count_outputs, is_small
-from packstone.tables.hive.file_facts import FileFormat, Verdict, read_file_facts
+from packstone.tables.hive.file_facts import read_file_facts
+from packstone.tables.hive.file_verdict import Verdict
 from packstone.tables.hive.listing import list_partitions
 from packstone.tables.hive.plan_partition import small_files_options
 from packstone.tables.hive.recover import unfinished_swaps

@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from packstone.errors import ConflictError, InvalidInputError
-from packstone.model.unit import How, Verify
+from packstone.model.unit import Verify
 from packstone.rewrite.fingerprint import Fingerprint
 from packstone.service.interrupts import finish_first
 from packstone.service.run_session import RunSession
@@ -236,16 +236,9 @@ def _claims_to_prove(journal: Journal, run: str) -> Iterator[tuple[SwapIntent, O
             continue
         by_name = {file.name: file for file in intent.inputs}
         for output in intent.outputs:
-            how, header = How(output.how), output.header_lines
             if journal.io.stat(intent.published(output)) is None:
                 continue
-            prove = partial(
-                FilesToProve,
-                how=how,
-                header_lines=header,
-                ordered=output.ordered,
-                copied_columns=output.copied_columns,
-            )
+            prove = partial(FilesToProve, file_format=output.merged_as, written=output.written)
             files = [prove(number=0, paths=(intent.published(output),))]
             kept = tuple(intent.kept(by_name[name]) for name in output.inputs)
             if all(journal.io.stat(path) is not None for path in kept):

@@ -12,9 +12,7 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from packstone.model.unit import How
-from packstone.rewrite.parquet_footer import open_parquet
-from packstone.rewrite.text_concatenate import read_chunks
+from packstone.rewrite.kernels.registry import kernel_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -42,8 +40,8 @@ class ReadMeasurement:
 def measure_reads(journal: Journal, run: str) -> tuple[dict[str, object], ...]:
     """Measure cold and warm reads of a run's originals (still kept) and of its outputs."""
     io = journal.io
-    before: list[tuple[How, str]] = []
-    after: list[tuple[How, str]] = []
+    before: list[tuple[str, str]] = []
+    after: list[tuple[str, str]] = []
     size_bytes = 0
     for intent in journal.read_intents(run):
         by_name = {file.name: file for file in intent.inputs}
@@ -51,8 +49,8 @@ def measure_reads(journal: Journal, run: str) -> tuple[dict[str, object], ...]:
             if size_bytes > MAX_BYTES or io.stat(intent.published(output)) is None:
                 continue
             size_bytes += output.size_bytes
-            after.append((How(output.how), intent.published(output)))
-            before.extend((How(output.how), intent.kept(by_name[name])) for name in output.inputs)
+            after.append((output.merged_as, intent.published(output)))
+            before.extend((output.merged_as, intent.kept(by_name[name])) for name in output.inputs)
     if not after:
         return ()
     readings = (_measure(io, before, after, cache=cache) for cache in ("cold", "warm"))
@@ -60,7 +58,7 @@ def measure_reads(journal: Journal, run: str) -> tuple[dict[str, object], ...]:
 
 
 def _measure(
-    io: FileIO, before: Sequence[tuple[How, str]], after: Sequence[tuple[How, str]], *, cache: str
+    io: FileIO, before: Sequence[tuple[str, str]], after: Sequence[tuple[str, str]], *, cache: str
 ) -> ReadMeasurement:
     best = [float("inf"), float("inf")]
     for turn in range(RUNS):
@@ -82,15 +80,9 @@ def _measure(
     )
 
 
-def _read_all(io: FileIO, files: Sequence[tuple[How, str]]) -> None:
-    for how, path in files:
-        if how is How.CONCATENATE:
-            for _ in read_chunks(io, path, header_lines=0):
-                pass
-        else:
-            with open_parquet(io, path) as file:
-                for _ in file.iter_batches(use_threads=False):
-                    pass
+def _read_all(io: FileIO, files: Sequence[tuple[str, str]]) -> None:
+    for file_format, path in files:
+        kernel_of(file_format).read_through(io, path)
 
 
 def _drop_pages(paths: Sequence[str]) -> None:

@@ -15,7 +15,8 @@ from packstone.errors import InvalidInputError
 from packstone.model.skipped import SkipKind, Skipped
 from packstone.pruning.partition_predicate import PartitionPredicate, parse_predicate
 from packstone.strategy.small_files import is_small
-from packstone.tables.hive.file_facts import FileFacts, read_file_facts
+from packstone.tables.hive.file_facts import read_file_facts
+from packstone.tables.hive.file_verdict import FileFacts
 from packstone.tables.hive.known_outputs import known_outputs
 from packstone.tables.hive.listing import list_partitions
 from packstone.tables.hive.partition_values import parse_partition

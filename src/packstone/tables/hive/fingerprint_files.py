@@ -6,9 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from packstone.errors import PackstoneError
-from packstone.model.unit import How
-from packstone.rewrite.verify import fingerprint_parquet, fingerprint_text
-from packstone.rewrite.verify_splice import fingerprint_splice
+from packstone.rewrite.kernels.registry import kernel_of
+from packstone.rewrite.merge_kernel import Written
 
 if TYPE_CHECKING:
     from packstone.storage.fileio import FileIO
@@ -19,11 +18,9 @@ class FilesToProve:
     """Some files whose rows make one fingerprint."""
 
     number: int
-    how: How
-    header_lines: int
+    file_format: str
+    written: Written
     paths: tuple[str, ...]
-    ordered: bool = False
-    copied_columns: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,13 +35,7 @@ class Proof:
 def fingerprint_files(io: FileIO, files: FilesToProve) -> Proof:
     """Read the files and reduce their rows to one fingerprint."""
     try:
-        match files.how:
-            case How.CONCATENATE:
-                found = fingerprint_text(io, files.paths, header_lines=files.header_lines)
-            case How.SPLICE:
-                found = fingerprint_splice(io, files.paths, copied=files.copied_columns)
-            case _:
-                found = fingerprint_parquet(io, files.paths, ordered=files.ordered)
+        found = kernel_of(files.file_format).fingerprint(io, files.paths, written=files.written)
     except (PackstoneError, OSError) as error:
         return Proof(number=files.number, fingerprint="", error=str(error))
     return Proof(number=files.number, fingerprint=str(found))

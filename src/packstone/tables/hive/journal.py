@@ -11,7 +11,10 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from packstone.model.codec import dump_record, load_record
+from packstone.model.file_format import FileFormat
 from packstone.model.files import FileEntry
+from packstone.model.unit import How
+from packstone.rewrite.merge_kernel import Written
 from packstone.storage.ownership import ProcessIdentity
 from packstone.tables.hive.layout import KEPT_SUFFIX, TableLayout, partition_id
 
@@ -52,6 +55,19 @@ class OutputFile:
     inputs: tuple[str, ...]
     ordered: bool = False  # whether the fingerprint is of the rows in their order
     copied_columns: tuple[int, ...] = ()  # of a splice: those that the fingerprint knows by their pages
+    file_format: str = ""  # empty in records of when there were two formats
+
+    @property
+    def merged_as(self) -> str:
+        """The format whose kernel made the file, and can prove it again."""
+        return self.file_format or (FileFormat.TEXT if self.how == How.CONCATENATE else FileFormat.PARQUET)
+
+    @property
+    def written(self) -> Written:
+        """In which way it was made."""
+        return Written(
+            how=How(self.how), ordered=self.ordered, copied=self.copied_columns, header_lines=self.header_lines
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 from packstone.model.skipped import SkipKind, Skipped
 from packstone.strategy.pick import Pick
 from packstone.strategy.small_files import Candidate, SmallFilesOptions, is_small, pick_small_files
-from packstone.tables.hive.file_facts import MERGED_BY, Verdict
+from packstone.tables.hive.file_facts import MERGED_FORMATS
+from packstone.tables.hive.file_verdict import Verdict
 from packstone.tables.hive.layout import KEPT_SUFFIX
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from packstone.model.files import FileEntry
     from packstone.model.merge_options import MergeOptions
     from packstone.model.unit import How
-    from packstone.tables.hive.file_facts import FileFacts
+    from packstone.tables.hive.file_verdict import FileFacts
     from packstone.tables.hive.listing import PartitionListing
 
 # A partition with more small files is merged in several rounds, so that a swap and its journal stay small.
@@ -133,7 +134,7 @@ def _unit(
     first = facts[inputs[0].name]
     return PlannedUnit(
         inputs=inputs,
-        how=MERGED_BY[first.file_format],
+        how=MERGED_FORMATS[first.file_format].how,
         file_format=first.file_format,
         group=first.group,
         why=pick.why,

@@ -10,7 +10,8 @@ from packstone.model.files import FileEntry
 from packstone.model.unit import UnitResult, UnitSpec
 from packstone.rewrite.run_unit import run_unit
 from packstone.storage.task_board import Attempt, Job
-from packstone.tables.hive.file_facts import FileFacts, read_file_facts
+from packstone.tables.hive.file_facts import read_file_facts
+from packstone.tables.hive.file_verdict import FileFacts
 from packstone.tables.hive.fingerprint_files import FilesToProve, Proof, fingerprint_files
 
 

@@ -1,0 +1,27 @@
+"""Which kernel merges which format; a new format is a module and a row here."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from packstone.errors import UnfaithfulError
+from packstone.model.file_format import FileFormat
+from packstone.rewrite.kernels import parquet_kernel, text_kernel
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from packstone.rewrite.merge_kernel import MergeKernel
+
+KERNELS: Final[Mapping[str, MergeKernel]] = {
+    FileFormat.PARQUET: parquet_kernel,
+    FileFormat.TEXT: text_kernel,
+}
+
+
+def kernel_of(file_format: str) -> MergeKernel:
+    """The kernel that merges files of a format; UnfaithfulError if this version has none."""
+    kernel = KERNELS.get(file_format)
+    if kernel is None:
+        raise UnfaithfulError(f"{file_format} files are not merged by this version")
+    return kernel
