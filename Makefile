@@ -7,6 +7,7 @@
 VENV ?= .venv
 VENV35 ?= .venv-spark35
 VENV_INTEROP ?= .venv-interop
+VENV_SERVERS ?= .venv-servers
 PYTHON ?=
 ARGS ?=
 
@@ -29,11 +30,13 @@ install: $(VENV)/.stamp-java ## Make the environment in .venv, with Spark and, i
 demo: install ## Run the guided tour on a generated lake
 	$(VENV)/bin/packstone demo $(ARGS)
 
-test: install $(VENV)/.stamp-archive ## Run the tests (ARGS="-k name" for some of them)
-	PACKSTONE_JVM_OPTIONS="$(call jvm_options,$(VENV))" $(PY) -m pytest -q --durations=10 $(ARGS) tests
+test: install $(VENV)/.stamp-archive $(VENV_SERVERS)/.stamp-packages ## Run the tests (ARGS="-k name" for some of them)
+	PACKSTONE_SERVERS_VENV="$(abspath $(VENV_SERVERS))" PACKSTONE_JVM_OPTIONS="$(call jvm_options,$(VENV))" \
+	    $(PY) -m pytest -q --durations=10 $(ARGS) tests
 
-test-spark35: $(VENV35)/.stamp-java $(VENV35)/.stamp-archive ## Run the tests on Spark 3.5, in .venv-spark35
-	PACKSTONE_JVM_OPTIONS="$(call jvm_options,$(VENV35))" $(VENV35)/bin/python -m pytest -q --durations=10 $(ARGS) tests
+test-spark35: $(VENV35)/.stamp-java $(VENV35)/.stamp-archive $(VENV_SERVERS)/.stamp-packages ## Run the tests on Spark 3.5, in .venv-spark35
+	PACKSTONE_SERVERS_VENV="$(abspath $(VENV_SERVERS))" PACKSTONE_JVM_OPTIONS="$(call jvm_options,$(VENV35))" \
+	    $(VENV35)/bin/python -m pytest -q --durations=10 $(ARGS) tests
 
 interop: install $(VENV)/.stamp-archive $(VENV_INTEROP)/.stamp-jars $(VENV35)/.stamp-java ## Let pypaimon, pypaimon-rust and Java Paimon read what Packstone compacted
 	PACKSTONE_INTEROP=1 PACKSTONE_INTEROP_VENV="$(abspath $(VENV_INTEROP))" PACKSTONE_JVM_OPTIONS="$(call jvm_options,$(VENV))" \
@@ -63,11 +66,12 @@ bench-segments: install ## Measure loading and compacting segment tables against
 bench-scan: install ## Measure filters and full scans of a segment table against Spark and DuckDB
 	$(PY) bench/scan.py $(ARGS)
 
-soak: install $(VENV)/.stamp-archive ## Run the long forms of the tests (crash matrix, models); an hour or more
-	PACKSTONE_SOAK=1 PACKSTONE_JVM_OPTIONS="$(call jvm_options,$(VENV))" $(PY) -m pytest -q --durations=10 -m soak $(ARGS) tests
+soak: install $(VENV)/.stamp-archive $(VENV_SERVERS)/.stamp-packages ## Run the long forms of the tests (crash matrix, models); an hour or more
+	PACKSTONE_SOAK=1 PACKSTONE_SERVERS_VENV="$(abspath $(VENV_SERVERS))" PACKSTONE_JVM_OPTIONS="$(call jvm_options,$(VENV))" \
+	    $(PY) -m pytest -q --durations=10 -m soak $(ARGS) tests
 
 clean: ## Remove the environments and everything built
-	rm -rf $(VENV) $(VENV35) $(VENV_INTEROP) build dist .coverage htmlcov .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) $(VENV35) $(VENV_INTEROP) $(VENV_SERVERS) build dist .coverage htmlcov .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 	rm -rf artifacts derby.log metastore_db spark-warehouse
 	find src tests scripts bench -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
 
@@ -83,6 +87,10 @@ $(VENV35)/.stamp-packages: pyproject.toml constraints-spark35.txt scripts/make-v
 
 $(VENV_INTEROP)/.stamp-packages: constraints-interop.txt scripts/make-interop-venv | $(VENV)/.stamp-packages
 	PYTHON="$(PYTHON)" UV="$(VENV)/bin/uv" scripts/make-interop-venv $(VENV_INTEROP) constraints-interop.txt
+	@touch $@
+
+$(VENV_SERVERS)/.stamp-packages: constraints-servers.txt scripts/make-servers-venv | $(VENV)/.stamp-packages
+	PYTHON="$(PYTHON)" UV="$(VENV)/bin/uv" scripts/make-servers-venv $(VENV_SERVERS) constraints-servers.txt
 	@touch $@
 
 # No stamp where Maven could not be reached: the next `make interop` asks again.

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+sys.path.insert(0, str(Path(__file__).parent))  # for s3_servers: tests are imported by path, not as packages
 PACKSTONE = Path(sys.executable).with_name("packstone")
 
 
@@ -171,9 +172,9 @@ class Children:
         command = [sys.executable, str(Path(__file__).with_name("fork_server.py"))]
         self._server = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
-    def start(self, call: str, *, fault: dict[str, Any] | None = None, uid: int | None = None, **arguments: Any) -> int:
-        """Begin a call; return the process's number."""
-        return self._ask({"call": call, "fault": fault, "uid": uid, "arguments": arguments})["pid"]
+    def start(self, call: str, *, fault: Any = None, uid: int | None = None, env: Any = None, **arguments: Any) -> int:
+        """Begin a call, with ``env`` on the S3 that it tells of; return the process's number."""
+        return self._ask({"call": call, "fault": fault, "uid": uid, "env": env, "arguments": arguments})["pid"]
 
     def wait(self, pid: int) -> dict[str, Any]:
         """Wait for a call: its ``status`` and, unless it was killed, ``value`` or ``error`` and ``steps``."""
@@ -199,3 +200,49 @@ def children():
     children = Children()
     yield children
     children.close()
+
+
+def _serve(start, folder):
+    from s3_servers import stop
+
+    server, process = start(folder)
+    try:
+        yield server
+    finally:
+        stop(process)
+
+
+@pytest.fixture(scope="session")
+def seaweed(tmp_path_factory):
+    """A real S3 server."""
+    from s3_servers import start_seaweed
+
+    yield from _serve(start_seaweed, tmp_path_factory.mktemp("seaweed"))
+
+
+@pytest.fixture(scope="session")
+def moto(tmp_path_factory):
+    """An S3 server in memory."""
+    from s3_servers import start_moto
+
+    yield from _serve(start_moto, tmp_path_factory.mktemp("moto"))
+
+
+@pytest.fixture(scope="session")
+def careless(tmp_path_factory):
+    """An S3 server that takes no notice of the condition of a put."""
+    from s3_servers import start_rclone
+
+    yield from _serve(start_rclone, tmp_path_factory.mktemp("rclone"))
+
+
+@pytest.fixture
+def use_s3(monkeypatch, request):
+    """Point this process at a server; answers with a path of the test's own on it."""
+
+    def use(server):
+        for name, value in server.env.items():
+            monkeypatch.setenv(name, value)
+        return f"s3://lake/{request.node.nodeid.rpartition('::')[2].replace('/', '-')}"
+
+    return use

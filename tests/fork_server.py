@@ -28,6 +28,7 @@ from packstone.storage import local
 from packstone.storage.faulty import Action, Fault, FaultyFileIO, Moment
 from packstone.storage.local import LocalFileIO
 from packstone.storage.ownership import Owner, ProcessIdentity, claim
+from packstone.storage.s3 import S3FileIO, S3Settings
 
 
 def compact(io, path, **options):
@@ -79,6 +80,14 @@ def write_new_each(io, paths, start, interval):
     return won
 
 
+def upload_and_die(io, path, megabytes):
+    """Write so much of a data file, and be killed before it is closed."""
+    file = io.open_output(path)
+    for _ in range(megabytes):
+        file.write(os.urandom(1 << 20))
+    os.kill(os.getpid(), 9)
+
+
 def move_by_link(io, source, target, die):
     """Move as on a file system without the rename flag, and die between the two steps."""
     local._rename_noreplace = lambda _source, _target: 38  # ENOSYS
@@ -116,7 +125,9 @@ def _call(job):
     fault = job.get("fault")
     if fault is not None:
         fault = Fault(step=fault["step"], action=Action(fault["action"]), moment=Moment(fault["moment"]))
-    io = FaultyFileIO(LocalFileIO(), fault=fault)
+    os.environ.update(job.get("env") or {})
+    inner = S3FileIO(S3Settings.from_environment(os.environ)) if job.get("env") else LocalFileIO()
+    io = FaultyFileIO(inner, fault=fault)
     answer = {}
     try:
         if job.get("uid") is not None:

@@ -18,6 +18,7 @@ from packstone.rewrite.data_files.parquet_output import writer_options
 from packstone.rewrite.ordered_spec import BlockOutput, WrittenBlockFile
 from packstone.rewrite.parquet_writer import can_write
 from packstone.rewrite.run_cursor import BatchKeys, RowKey
+from packstone.storage.fileio import abandon_output
 
 if TYPE_CHECKING:
     from packstone.storage.fileio import FileIO
@@ -161,7 +162,7 @@ class _OpenFile:
                 **options,
             )
         except BaseException:
-            self._sink.close()
+            abandon_output(self._sink)
             raise
 
     @property
@@ -180,7 +181,7 @@ class _OpenFile:
 
     def abandon(self) -> None:
         """Close without caring for the content."""
-        self._sink.close()
+        abandon_output(self._sink)
 
 
 def _values_between_looks(sample: pa.Table) -> int:

@@ -44,6 +44,8 @@ class Capabilities:
     atomic_rename: bool
     create_if_absent: bool
     durable_write: bool
+    has_folders: bool = True  # False: a folder is there while something is in it, and making one does nothing
+    needs_proof: bool = False  # create_if_absent is what the store should do; whether it does, only a try can tell
 
 
 class FileIO(Protocol):
@@ -71,7 +73,10 @@ class FileIO(Protocol):
         ...
 
     def open_output(self, path: str) -> Any:  # noqa: ANN401 - a pyarrow.NativeFile, which has no types
-        """Open a new data file for writing; its directory exists."""
+        """Open a new data file for writing; its directory exists.
+
+        Object stores show nothing before ``close``; their files have ``abort`` too (``abandon_output``).
+        """
         ...
 
     def write_new(self, path: str, data: bytes) -> None:
@@ -128,3 +133,8 @@ class FileIO(Protocol):
     def may_write(self, path: str) -> bool:
         """Whether we may create names in this directory."""
         ...
+
+
+def abandon_output(file: Any) -> None:  # noqa: ANN401 - what open_output gave
+    """Close a file whose content nobody wants any more; where files appear only at the end, nothing appears."""
+    getattr(file, "abort", file.close)()

@@ -15,6 +15,7 @@ from packstone.rewrite.data_files.avro_container import CODECS, block_bytes, com
 from packstone.rewrite.data_files.avro_schema import from_arrow, without_logical_types
 from packstone.rewrite.data_files.column_facts import FactsSoFar
 from packstone.rewrite.merge_spec import ColumnFacts, OutputSpec
+from packstone.storage.fileio import abandon_output
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -65,7 +66,7 @@ class AvroOutput:
 
     def abandon(self) -> None:
         """Close without caring for the content."""
-        self._sink.close()
+        abandon_output(self._sink)
 
     def _encode(self, columns: list[list[Any]]) -> bytes:
         import fastavro  # noqa: PLC0415 - an optional dependency, needed by Avro files only

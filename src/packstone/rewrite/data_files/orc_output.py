@@ -10,6 +10,7 @@ import pyarrow.types as pt
 from packstone.errors import RefusedError
 from packstone.rewrite.data_files.column_facts import FactsSoFar
 from packstone.rewrite.merge_spec import ColumnFacts, OutputSpec
+from packstone.storage.fileio import abandon_output
 
 if TYPE_CHECKING:
     from packstone.storage.fileio import FileIO
@@ -65,7 +66,7 @@ class OrcOutput:
     def abandon(self) -> None:
         """Close without caring for the content."""
         self._writer.close()
-        self._sink.close()
+        abandon_output(self._sink)
 
 
 def _unsliced(rows: pa.Table) -> pa.Table:

@@ -13,6 +13,7 @@ import pyarrow.types as pt
 from packstone.rewrite.data_files.column_facts import FactsSoFar, find_extremes, has_order, to_decimal
 from packstone.rewrite.merge_spec import ColumnFacts, OutputSpec
 from packstone.rewrite.numpy_columns import to_column
+from packstone.storage.fileio import abandon_output
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -77,7 +78,7 @@ class ParquetOutput:
 
     def abandon(self) -> None:
         """Close without caring for the content."""
-        self._sink.close()
+        abandon_output(self._sink)
 
     def _read_footer(self) -> None:
         metadata = self._metadata[0]

@@ -39,6 +39,7 @@ from packstone.rewrite.read_ahead import read_ahead
 from packstone.rewrite.read_inputs import read_inputs
 from packstone.rewrite.row_sorter import RowSorter
 from packstone.rewrite.verify_ordered import RowDigest, verify_written
+from packstone.storage.fileio import abandon_output
 from packstone.storage.task_board import Attempt, Job
 from packstone.tables.segments.attempts import drop_created, record_created
 from packstone.tables.segments.layout import data_file_name
@@ -192,7 +193,7 @@ class LoadWriter:
             raise  # the evidence stays; its names are recorded
         except BaseException:
             if self._bad_sink is not None:
-                self._bad_sink.close()
+                abandon_output(self._bad_sink)
             for path, label in self._created:
                 self._io.remove(f"{self._target.table}/{path}")
                 drop_created(self._io, self._target.table, self._target.attempt, label=label)
