@@ -51,7 +51,7 @@ def clean(io, path):
     return HiveTable(path, io=io).clean().to_json()
 
 
-def claim_each(io, folders, start, interval):
+def claim_each(io, folders, start, interval, rivals):
     """Claim one folder after the other, each at the same moment as everybody else; say which were won."""
     won = []
     for number, folder in enumerate(folders):
@@ -63,8 +63,15 @@ def claim_each(io, folders, start, interval):
         except ConflictError:
             continue
         won.append(folder)
-    time.sleep(max(0.0, start + len(folders) * interval - time.monotonic()) + 0.2)  # winners stay alive to the end
+    _wait_for_rivals(Path(folders[0]).with_name("done"), rivals)  # who is gone may be inherited from
     return won
+
+
+def _wait_for_rivals(folder, rivals):
+    folder.mkdir(exist_ok=True)
+    (folder / f"{os.getpid()}").touch()
+    while len(list(folder.iterdir())) < rivals:
+        time.sleep(0.01)
 
 
 def write_new_each(io, paths, start, interval):

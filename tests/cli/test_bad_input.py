@@ -84,7 +84,7 @@ class TestWrongCalls:
         """``db.table`` needs a metastore, and the sentence says what to give instead."""
         done = packstone("plan", "sales.orders")
         assert done.code == 2
-        assert done.sentence.endswith("give the table's folder.")
+        assert done.sentence.endswith("give the table's folder, a new one as ./sales.orders.")
 
     def test_host_in_a_file_uri(self, packstone):
         """``file://data`` names a host, which nobody means."""

@@ -53,7 +53,7 @@ def test_of_many_processes_exactly_one_owns(children, tmp_path):
     (tmp_path / "heartbeat").write_bytes(b"")
     folders = [str(tmp_path / f"p{number:03d}") for number in range(200)]
     start = time.monotonic() + 0.5
-    pids = [children.start("claim_each", folders=folders, start=start, interval=0.01) for _ in range(8)]
+    pids = [children.start("claim_each", folders=folders, start=start, interval=0.01, rivals=8) for _ in range(8)]
     won = sorted(folder for pid in pids for folder in children.wait(pid)["value"])
     assert won == folders
 
@@ -67,7 +67,7 @@ def test_the_dead_are_inherited_by_exactly_one(children, tmp_path):
         dead = Owner(run="dead", process=gone, heartbeat_path=beside(folder))
         claim(IO, folder, dead, what=folder, now_seconds=time.time())
     start = time.monotonic() + 0.5
-    pids = [children.start("claim_each", folders=folders, start=start, interval=0.01) for _ in range(8)]
+    pids = [children.start("claim_each", folders=folders, start=start, interval=0.01, rivals=8) for _ in range(8)]
     won = sorted(folder for pid in pids for folder in children.wait(pid)["value"])
     assert won == folders
 

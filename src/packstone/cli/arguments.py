@@ -14,6 +14,7 @@ from packstone.model.segment_options import SegmentOptions
 from packstone.model.sizes import parse_bytes, parse_duration
 from packstone.model.time_window import TimeWindow
 from packstone.model.unit import Verify
+from packstone.storage.location import parse_location
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -35,7 +36,7 @@ def read_merge_options(typed: dict[str, Any]) -> MergeOptions:
         verify=Verify(typed.get("verify_mode") or "content"),
         min_age_seconds=parse_duration(typed.get("min_age") or "0s").total_seconds(),
         keep_days=typed.get("keep_days", 7.0),
-        backup_root=os.path.realpath(backup) if backup else None,
+        backup_root=parse_location(backup).path if backup else None,
         exclude=tuple(typed.get("exclude") or ()),
     )
 

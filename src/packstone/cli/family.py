@@ -81,10 +81,10 @@ def families_of_option(name: str | None) -> tuple[str, ...]:
 
 def family_of(path: str) -> Family:
     """Look at the target, and refuse commands and options that were typed for another family."""
-    from packstone.storage.local import LocalFileIO
+    from packstone.storage.stores import open_store
     from packstone.tables.probe import find_table
 
-    io = LocalFileIO()
+    io = open_store(path)
     if io.stat(path) is None:
         raise InvalidInputError(f"{path} does not exist.", path=path)
     family, root = find_table(io, path)
@@ -108,10 +108,10 @@ def _check_options(context: click.Context, family: str, path: str) -> None:
 
 def check_has_backups(command: str, path: str) -> None:
     """Say what a table has instead of a command about backups, which only Hive directories have."""
-    from packstone.storage.local import LocalFileIO
+    from packstone.storage.stores import open_store
     from packstone.tables.probe import find_table
 
-    _check_command(command, *find_table(LocalFileIO(), path))
+    _check_command(command, *find_table(open_store(path), path))
 
 
 def _check_command(command: str, family: str, root: str) -> None:

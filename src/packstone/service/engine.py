@@ -6,6 +6,7 @@ import os
 import uuid
 from typing import TYPE_CHECKING, Protocol
 
+from packstone.storage.stores import open_store
 from packstone.storage.task_board import (
     Attempt,
     Job,
@@ -56,8 +57,8 @@ class InlineEngine:
 
     parallelism = 1
 
-    def __init__(self, io: FileIO) -> None:
-        self._io = io
+    def __init__(self, io: FileIO | None = None) -> None:
+        self._io = io  # None: the store of the staging folder
 
     def run(
         self,
@@ -69,13 +70,14 @@ class InlineEngine:
         on_progress: Callable[[int, int], None],
     ) -> Iterator[ResultT]:
         """Run each task when its result is asked for."""
+        io = self._io or open_store(staging)
         for task in tasks:
             name = f"a0_{uuid.uuid4().hex[:8]}"
-            attempt = Attempt(io=self._io, staging=staging, name=name, has_idle_core=(os.cpu_count() or 1) > 1)
-            write_task(self._io, staging, task)
+            attempt = Attempt(io=io, staging=staging, name=name, has_idle_core=(os.cpu_count() or 1) > 1)
+            write_task(io, staging, task)
             run_task(job, attempt, task.number)
-            on_progress(*count_done_bytes(self._io, staging))
-            yield read_result(self._io, staging, kind=job.result, number=task.number, attempt=attempt.name)
+            on_progress(*count_done_bytes(io, staging))
+            yield read_result(io, staging, kind=job.result, number=task.number, attempt=attempt.name)
 
     def close(self) -> None:
         """Nothing is held."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import shutil
+import contextlib
 import tempfile
 import time
 from dataclasses import dataclass, replace
@@ -23,10 +23,11 @@ from packstone.service.merge_run import MergeRun, now_utc
 from packstone.service.planner import Planner
 from packstone.service.progress import NoProgress, Progress
 from packstone.service.record import Recorder
-from packstone.service.run_session import RunSession
+from packstone.service.run_session import RunSession, new_run_id
 from packstone.service.working_hours import may_go_on, outside_window
 from packstone.storage.fileio import Kind
-from packstone.storage.local import LocalFileIO
+from packstone.storage.location import scheme_of
+from packstone.storage.stores import open_store
 from packstone.strategy.small_files import REASON
 from packstone.tables.hive.journal import Journal
 from packstone.tables.hive.layout import check_not_nested, find_layout
@@ -35,7 +36,7 @@ from packstone.tables.hive.restore import is_undone
 from packstone.tables.probe import check_mergeable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from packstone.service.maintenance import CleanReport, RecoverReport, RestoreReport, VerifyReport
     from packstone.storage.fileio import FileIO
@@ -65,7 +66,7 @@ class HiveTable:
         progress: Progress | None = None,
         history: str | None = None,
     ) -> None:
-        self._io: FileIO = io or LocalFileIO()
+        self._io: FileIO = io or open_store(path)
         self._engine = engine or (lambda: InlineEngine(self._io))
         self._progress: Progress = progress or NoProgress()
         self.path = path
@@ -91,14 +92,13 @@ class HiveTable:
         _check_strategy(strategy)
         options, filters = options or MergeOptions(), filters or Filters()
         began = time.perf_counter()
-        scratch = tempfile.mkdtemp(prefix="packstone-plan-")
         engine = LazyEngine(self._engine)
         try:
-            planner = self._planner(options, filters, engine=engine, staging=scratch)
-            outcome = _planned(self.path, planner, self.partition, verified=options.verify, began=began)
+            with self._scratch() as staging:
+                planner = self._planner(options, filters, engine=engine, staging=staging)
+                outcome = _planned(self.path, planner, self.partition, verified=options.verify, began=began)
         finally:
             engine.close()
-            shutil.rmtree(scratch, ignore_errors=True)
         return Plan(outcome=outcome, options=options, filters=filters)
 
     def compact(
@@ -187,6 +187,20 @@ class HiveTable:
             return maintenance.verify(self.journal, run, engine=engine)
         finally:
             engine.close()
+
+    @contextlib.contextmanager
+    def _scratch(self) -> Iterator[str]:
+        """A folder for what the tasks of a plan answer, in a place that they share with us; made when one is run."""
+        if scheme_of(self.path) == "file":
+            with tempfile.TemporaryDirectory(prefix="packstone-plan-") as folder:
+                yield folder
+            return
+        staging = self.layout.plan_staging(new_run_id())
+        try:
+            yield staging
+        finally:
+            if self._io.stat(staging) is not None:
+                self._io.remove_tree(staging)
 
     def _planner(self, options: MergeOptions, filters: Filters, *, engine: Engine, staging: str) -> Planner:
         return Planner(

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from packstone.rewrite.kernels.registry import kernel_of
+from packstone.storage.location import scheme_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -87,6 +88,8 @@ def _read_all(io: FileIO, files: Sequence[tuple[str, str]]) -> None:
 
 def _drop_pages(paths: Sequence[str]) -> None:
     for path in paths:
+        if scheme_of(path) != "file":
+            continue  # another machine's cache is not ours to empty; its cold reads are warm ones
         handle = os.open(path, os.O_RDONLY)
         try:
             os.fsync(handle)  # dirty pages cannot be dropped

@@ -13,8 +13,8 @@ from packstone.service.record import history_address
 from packstone.service.segment_table import SegmentTable
 from packstone.spark.engine import SparkEngine
 from packstone.spark.session import SparkHandle, SparkSettings, open_spark
-from packstone.storage.local import LocalFileIO
 from packstone.storage.location import parse_location
+from packstone.storage.stores import open_store
 from packstone.tables.probe import Family, find_family
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def open_table(
     location = parse_location(target)
     address = history_address() if history == DEFAULT_HISTORY else history
     engine = choose_engine(SparkSettings(), spark=spark)
-    io = LocalFileIO()
+    io = open_store(location.path)
     family = find_family(io, location.path)
     if family is Family.PAIMON:
         return PaimonTable(location.path, engine=engine, io=io, progress=progress, history=address)
@@ -59,7 +59,7 @@ def choose_engine(
     """Make the factory of an engine: the name given, else ``PACKSTONE_ENGINE``, else Spark."""
     chosen = name or ("spark" if spark is not None else os.environ.get("PACKSTONE_ENGINE") or "spark")
     if chosen == "inline":
-        return lambda: InlineEngine(LocalFileIO())
+        return InlineEngine
     if chosen != "spark":
         raise InvalidInputError(f"The engine {chosen} is unknown; use spark or inline.")
     return spark_engine(settings, spark=spark)
@@ -70,8 +70,8 @@ def spark_engine(settings: SparkSettings, *, spark: Any = None) -> Callable[[], 
 
     def make() -> Engine:
         if spark is None:
-            return SparkEngine(open_spark(settings), LocalFileIO())
+            return SparkEngine(open_spark(settings))
         is_connect = "connect" in type(spark).__module__
-        return SparkEngine(SparkHandle(spark, is_ours=False, is_connect=is_connect), LocalFileIO())
+        return SparkEngine(SparkHandle(spark, is_ours=False, is_connect=is_connect))
 
     return make

@@ -24,7 +24,7 @@ from packstone.service.record import Recorder
 from packstone.service.segment_status import Moment, read_moment
 from packstone.service.table_scan import Scan, cache_stats
 from packstone.service.working_hours import may_go_on, outside_window
-from packstone.storage.local import LocalFileIO
+from packstone.storage import stores
 from packstone.tables.paimon.refusals import refuse_table
 from packstone.tables.paimon.snapshot_files import read_latest_snapshot
 from packstone.tables.paimon.store import PaimonStore, open_store
@@ -65,7 +65,7 @@ class PaimonTable:
         progress: Progress | None = None,
         history: str | None = None,
     ) -> None:
-        self._io: FileIO = io or LocalFileIO()
+        self._io: FileIO = io or stores.open_store(path)
         self._engine = engine or (lambda: InlineEngine(self._io))
         self._progress: Progress = progress or NoProgress()
         self._recorder = Recorder(url=history)

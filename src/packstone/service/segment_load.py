@@ -162,7 +162,7 @@ def load_frame(
 
     def write(session: SegmentSession, target: LoadTarget) -> Sequence[LoadResult]:
         session.has_stragglers = True
-        return write_frame(frame, target, what=f"load {table}")
+        return write_frame(io, frame, target, what=f"load {table}")
 
     return load.run(write, one_run=False)
 

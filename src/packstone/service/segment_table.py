@@ -32,8 +32,8 @@ from packstone.service.segment_status import (
 )
 from packstone.service.table_scan import Scan, cache_stats
 from packstone.spark.segment_frames import is_spark_frame, make_frame, read_files
-from packstone.storage.local import LocalFileIO
 from packstone.storage.location import parse_location
+from packstone.storage.stores import open_store
 from packstone.tables.probe import Family, find_table
 from packstone.tables.scan_source import SegmentSource
 from packstone.tables.segments.column_types import to_ddl
@@ -81,7 +81,7 @@ class SegmentTable:
         progress: Progress | None = None,
         history: str | None = None,
     ) -> None:
-        self._io: FileIO = io or LocalFileIO()
+        self._io: FileIO = io or open_store(path)
         self._engine = engine or (lambda: InlineEngine(self._io))
         self._progress: Progress = progress or NoProgress()
         self._recorder = Recorder(url=history)
@@ -112,7 +112,7 @@ class SegmentTable:
                 raise InvalidInputError(f"{name} is given twice; give it once.")
             if value:
                 given[name] = value
-        create_segments(LocalFileIO(), where, schema, properties=given)
+        create_segments(open_store(where), where, schema, properties=given)
         made = open_table(where, spark=spark)
         assert isinstance(made, cls)  # noqa: S101 - it has just been made
         return made

@@ -178,7 +178,7 @@ class Scan:
             for test in () if self._where is None else spark_tests(self._where, self._source.schema):
                 frame = frame.where(test)
         else:
-            frame = read_splits(session, plan)
+            frame = read_splits(session, plan, self._source.io)
             for part in plan.unpushed:
                 frame = frame.where(str(part))
         return frame.select([f"`{name.replace('`', '``')}`" for name in names])

@@ -19,8 +19,8 @@ from packstone.model.moment import parse_moment
 from packstone.scan.read_split import read_split
 from packstone.scan.scan_request import ScanOptions
 from packstone.spark.scan_frames import fit_batch, schema_ddl
-from packstone.storage.local import LocalFileIO
 from packstone.storage.location import parse_location
+from packstone.storage.stores import open_store
 from packstone.tables.added_rows import START, check_streamable, find_added
 from packstone.tables.scan_source import ScanSource, Selection, open_source
 
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from packstone.scan.scan_plan import Split
+    from packstone.storage.fileio import FileIO
 
 try:  # Spark 4.2 has a word for sources that can stop at what is there now
     from pyspark.sql.streaming.datasource import SupportsTriggerAvailableNow as AvailableNow
@@ -46,11 +47,11 @@ _LATEST: Final = "latest"
 
 
 class SplitPartition(InputPartition):
-    """One split."""
+    """One split, and the store to read it from."""
 
-    def __init__(self, split: Split) -> None:
+    def __init__(self, split: Split, io: FileIO) -> None:
         super().__init__(split)
-        self.split = split
+        self.split, self.io = split, io
 
 
 class PackstoneSource(DataSource):
@@ -123,7 +124,7 @@ class TableStreamReader(DataSourceStreamReader, AvailableNow):
         """Plan what was added between two versions."""
         path = _path(self._options)
         found: list[InputPartition] = []
-        for source in find_added(LocalFileIO(), path, after=start["version"], upto=end["version"]):
+        for source in find_added(open_store(path), path, after=start["version"], upto=end["version"]):
             found += _plan(source, _request(self._options, self._schema, source))
         return found
 
@@ -144,9 +145,10 @@ def _open(options: Mapping[str, str]) -> ScanSource:
     version, as_of = options.get("version"), options.get("as-of")
     if version is not None and not version.strip().isdecimal():
         raise InvalidInputError(f"The version {version} is no number.")
+    path = _path(options)
     return open_source(
-        LocalFileIO(),
-        _path(options),
+        open_store(path),
+        path,
         version=None if version is None else int(version),
         as_of_ms=None if as_of is None else parse_moment(as_of),
     )
@@ -189,7 +191,7 @@ def _plan(source: ScanSource, request: Selection) -> list[InputPartition]:
             f"The option where cannot hold {plan.unpushed[0]}; put that into .where(…) on the DataFrame, where Spark "
             "tests it.",
         )
-    return [SplitPartition(split) for split in plan.splits]
+    return [SplitPartition(split, source.io) for split in plan.splits]
 
 
 def _read(partition: InputPartition, schema: StructType) -> Iterator[pa.RecordBatch]:
@@ -200,5 +202,5 @@ def _read(partition: InputPartition, schema: StructType) -> Iterator[pa.RecordBa
     if not isinstance(partition, SplitPartition):
         return  # Spark makes up a partition where there is none
     expected = to_arrow_schema(schema, timezone="UTC")
-    for batch in read_split(LocalFileIO(), partition.split, caches=process_caches()):
+    for batch in read_split(partition.io, partition.split, caches=process_caches()):
         yield from fit_batch(batch, expected)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from packstone.errors import UnavailableError
 from packstone.spark.session import is_connect
-from packstone.storage.local import LocalFileIO
+from packstone.storage.stores import open_store
 from packstone.storage.task_board import Attempt, count_done_bytes, read_result, run_task, write_task
 
 if TYPE_CHECKING:
@@ -31,9 +31,9 @@ _TAG = "packstone"
 class SparkEngine:
     """Runs tasks on a Spark session."""
 
-    def __init__(self, handle: SparkHandle, io: FileIO) -> None:
+    def __init__(self, handle: SparkHandle, io: FileIO | None = None) -> None:
         self._handle = handle
-        self._io = io
+        self._io = io  # None: the store of the staging folder
 
     @property
     def parallelism(self) -> int:
@@ -51,17 +51,18 @@ class SparkEngine:
         on_progress: Callable[[int, int], None],
     ) -> Iterator[ResultT]:
         """Run all tasks, report (units, bytes) done on the way, and yield the results of the attempts that count."""
+        io = self._io or open_store(staging)
         for task in tasks:
-            write_task(self._io, staging, task)
-        watch = _Watch(self._io, staging, on_progress)
+            write_task(io, staging, task)
+        watch = _Watch(io, staging, on_progress)
         try:
             with watch:
-                attempts = self._run_job(_task_function(staging, job), len(tasks), what)
+                attempts = self._run_job(_task_function(io, staging, job), len(tasks), what)
         except Exception as error:
             raise UnavailableError(f"The Spark job failed: {telling_line(error)}") from error
         for task in tasks:
             attempt = attempts[task.number]
-            yield read_result(self._io, staging, kind=job.result, number=task.number, attempt=attempt)
+            yield read_result(io, staging, kind=job.result, number=task.number, attempt=attempt)
 
     def close(self) -> None:
         """Stop the session if it is ours."""
@@ -93,13 +94,13 @@ def describe_job(spark: Any, what: str) -> Iterator[None]:  # noqa: ANN401 - a s
         context.setLocalProperty(_DESCRIPTION, before)
 
 
-def _task_function(staging: str, job: Job[Any, Any]) -> Callable[[Iterator[Any]], Iterator[Any]]:
+def _task_function(io: FileIO, staging: str, job: Job[Any, Any]) -> Callable[[Iterator[Any]], Iterator[Any]]:
     def run_tasks(batches: Iterator[Any]) -> Iterator[Any]:
         import pyarrow as pa  # noqa: PLC0415 - runs on the executor
 
         for batch in batches:
             for number in batch.column(0).to_pylist():
-                attempt = Attempt(io=LocalFileIO(), staging=staging, name=_attempt_name())
+                attempt = Attempt(io=io, staging=staging, name=_attempt_name())
                 run_task(job, attempt, number)
                 yield pa.RecordBatch.from_pydict({"task": [number], "attempt": [attempt.name]})
 

@@ -13,18 +13,25 @@ from typing import TYPE_CHECKING, Any
 from packstone.errors import UnavailableError
 from packstone.model.codec import dump_record, load_record
 from packstone.spark.engine import describe_job, telling_line
-from packstone.storage.local import LocalFileIO
 from packstone.tables.segments.load_tasks import LoadResult, LoadTarget, write_load
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from packstone.storage.fileio import FileIO
+
 _SCHEMA = "task int, result binary"
 
 
-def write_frame(frame: Any, target: LoadTarget, *, what: str) -> tuple[LoadResult, ...]:  # noqa: ANN401 - a DataFrame
+def write_frame(
+    io: FileIO,
+    frame: Any,  # noqa: ANN401 - a DataFrame
+    target: LoadTarget,
+    *,
+    what: str,
+) -> tuple[LoadResult, ...]:
     """Write all partitions; the results are in the order of partitions, empty ones left out."""
-    written = frame.mapInArrow(_task_function(target), _SCHEMA)
+    written = frame.mapInArrow(_task_function(io, target), _SCHEMA)
     try:
         with describe_job(frame.sparkSession, what):
             rows = written.collect()
@@ -34,7 +41,7 @@ def write_frame(frame: Any, target: LoadTarget, *, what: str) -> tuple[LoadResul
     return tuple(sorted(results, key=lambda result: result.task))
 
 
-def _task_function(target: LoadTarget) -> Callable[[Iterator[Any]], Iterator[Any]]:
+def _task_function(io: FileIO, target: LoadTarget) -> Callable[[Iterator[Any]], Iterator[Any]]:
     packed = dump_record(target)
 
     def load_partition(batches: Iterator[Any]) -> Iterator[Any]:
@@ -42,7 +49,7 @@ def _task_function(target: LoadTarget) -> Callable[[Iterator[Any]], Iterator[Any
 
         number, name = _this_try()
         target = load_record(LoadTarget, packed, path="the load")
-        result = write_load(LocalFileIO(), target, _as_inputs(batches, number), task=number, name=name)
+        result = write_load(io, target, _as_inputs(batches, number), task=number, name=name)
         if result.files or result.bad_rows or result.failure:
             row = {"task": pa.array([number], pa.int32()), "result": pa.array([dump_record(result)], pa.binary())}
             yield pa.RecordBatch.from_pydict(row)

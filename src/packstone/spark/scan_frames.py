@@ -16,7 +16,6 @@ from packstone.pruning.parse_filter import parse_filter
 from packstone.scan.read_split import read_split
 from packstone.spark.segment_frames import read_files
 from packstone.spark.session import is_connect
-from packstone.storage.local import LocalFileIO
 from packstone.tables.probe import Family
 from packstone.tables.segments.column_types import columns_from_arrow, to_ddl
 
@@ -27,6 +26,7 @@ if TYPE_CHECKING:
 
     from packstone.pruning.expression import Expression
     from packstone.scan.scan_plan import ScanFile, ScanPlan, Split
+    from packstone.storage.fileio import FileIO
 
 _BATCH_ROWS = 10_000  # Spark takes small batches faster than big ones (measured: 64 Ki rows are a quarter slower)
 
@@ -75,13 +75,13 @@ def spark_tests(where: str | Expression, schema: pa.Schema) -> tuple[str, ...]:
     return (*exact, f"coalesce(({where}), false)")
 
 
-def read_splits(session: Any, plan: ScanPlan) -> Any:  # noqa: ANN401 - a session, a DataFrame
+def read_splits(session: Any, plan: ScanPlan, io: FileIO) -> Any:  # noqa: ANN401 - a session, a DataFrame
     """The matching rows, each split read by a task of its own; lazy, as any DataFrame."""
     ddl = schema_ddl(plan.schema)
     if not plan.splits:
         return session.createDataFrame([], ddl)
     count = len(plan.splits)
-    return session.range(0, count, 1, count).mapInArrow(_split_function(plan), ddl)
+    return session.range(0, count, 1, count).mapInArrow(_split_function(plan, io), ddl)
 
 
 def schema_ddl(schema: pa.Schema) -> str:
@@ -120,7 +120,7 @@ def fit_batch(batch: pa.RecordBatch, schema: pa.Schema) -> Iterator[pa.RecordBat
         yield fitted.slice(first, _BATCH_ROWS)
 
 
-def _split_function(plan: ScanPlan) -> Callable[[Iterator[Any]], Iterator[Any]]:
+def _split_function(plan: ScanPlan, io: FileIO) -> Callable[[Iterator[Any]], Iterator[Any]]:
     schema = spark_types(plan.schema)
     packed = [pickle.dumps(split) for split in plan.splits]  # a task unpacks its own only
 
@@ -130,7 +130,7 @@ def _split_function(plan: ScanPlan) -> Callable[[Iterator[Any]], Iterator[Any]]:
         for batch in batches:
             for number in batch.column(0).to_pylist():
                 split = pickle.loads(packed[number])  # noqa: S301 - our own bytes
-                for found in read_split(LocalFileIO(), split, caches=process_caches()):
+                for found in read_split(io, split, caches=process_caches()):
                     yield from fit_batch(found, schema)
 
     return read_tasks

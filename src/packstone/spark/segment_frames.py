@@ -6,6 +6,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from packstone.spark.session import SparkSettings, open_spark
+from packstone.storage.location import scheme_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,7 +20,12 @@ def read_files(spark: Any, paths: Sequence[str], *, schema: str) -> Any:  # noqa
     session = find_session(spark)
     if not paths:
         return session.createDataFrame([], schema)
-    return session.read.schema(schema).parquet(*[f"file://{_GLOB.sub(_ESCAPED, path)}" for path in paths])
+    return session.read.schema(schema).parquet(*map(_pattern, paths))
+
+
+def _pattern(path: str) -> str:
+    address = path if scheme_of(path) != "file" else f"file://{path}"
+    return _GLOB.sub(_ESCAPED, address)
 
 
 def make_frame(spark: Any, rows: Sequence[tuple[Any, ...]], *, schema: str) -> Any:  # noqa: ANN401 - as above

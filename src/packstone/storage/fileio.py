@@ -1,7 +1,8 @@
 """The one seam to storage. No storage library is imported outside this package.
 
-Paths are plain absolute strings. Every method that changes something is one *step*: it either
-happened or it did not, whatever kills the process. ``FaultyFileIO`` counts these steps and kills
+Paths are absolute strings: plain ones of this machine, all others with scheme and authority (storage/location.py).
+An implementation pickles to its settings, for it travels to the tasks of a job. Every method that changes something is
+one *step*: it either happened or it did not, whatever kills the process. ``FaultyFileIO`` counts these steps and kills
 at a chosen one; the crash tests run over all of them.
 """
 

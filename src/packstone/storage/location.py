@@ -1,16 +1,27 @@
-"""Addresses: what a user types, and the store and path it means."""
+"""Addresses: what a user types, and the one string that names it from there on.
+
+An absolute path is one string everywhere: a local one plain (``/data/t``), any other with its scheme and authority
+(``hdfs://nn:9000/data/t``). So a path in a journal, in the history or in a message says all, and joining and splitting
+at slashes works on all of them alike. Percent signs mean themselves, as in Hadoop's own paths: Hive's names are full
+of them (``dt=a%3Ab``).
+"""
 
 from __future__ import annotations
 
 import os
+import posixpath
 import re
 from dataclasses import dataclass
+from typing import Final
 from urllib.parse import unquote, urlsplit
 
 from packstone.errors import InvalidInputError, UnsupportedSchemeError
 
-_SCHEME = re.compile(r"^([A-Za-z][A-Za-z0-9+.-]*):(?=/)")
-_TABLE_NAME = re.compile(r"^[A-Za-z_]\w*\.[A-Za-z_]\w*$")
+_SCHEME: Final = re.compile(r"^([A-Za-z][A-Za-z0-9+.-]*):(?=/)")
+_REMOTE: Final = re.compile(r"^([a-z][a-z0-9+.-]*)://([^/]*)(?:/(.*))?$", re.DOTALL)
+_TABLE_NAME: Final = re.compile(r"^[A-Za-z_]\w*\.[A-Za-z_]\w*$")
+# Scheme as typed -> scheme of the store; storage/stores.py opens it.
+_REMOTE_SCHEMES: Final[dict[str, str]] = {}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,30 +36,60 @@ class Location:
 
 
 def parse_location(text: str) -> Location:
-    """Understand a path, a ``file:`` URI; refuse other schemes by name."""
+    """Understand a path or a URI; refuse schemes that no store serves by name."""
     if not text.strip():
-        raise InvalidInputError("The target is empty; give a path or a file: URI.")
+        raise InvalidInputError("The target is empty; give a path or a URI.")
     if "\0" in text:
-        raise InvalidInputError("The target holds a NUL character; give a path or a file: URI.")
+        raise InvalidInputError("The target holds a NUL character; give a path or a URI.")
     scheme = _SCHEME.match(text)
     if scheme is None:
         _check_not_a_table_name(text)
         return Location(scheme="file", path=_absolute(text))
-    if scheme.group(1).lower() != "file":
-        name = scheme.group(1).lower()
+    name = scheme.group(1).lower()
+    if name == "file":
+        return Location(scheme="file", path=_absolute(_path_of_file_uri(text)))
+    if name not in _REMOTE_SCHEMES:
+        known = ", ".join(f"{one}:" for one in ("file", *_REMOTE_SCHEMES))
         raise UnsupportedSchemeError(
-            f"{name}: storage is not supported by this version of packstone; use a local path or a file: URI.",
+            f"{name}: storage is not supported by this version of packstone; use a local path or a URI ({known}).",
             scheme=name,
         )
-    return Location(scheme="file", path=_absolute(_path_of_file_uri(text)))
+    return _remote(_REMOTE_SCHEMES[name], text[len(name) + 1 :])
 
 
 def join_location(filesystem: str, partition: str) -> Location:
     """Join the first two of the classic three arguments: ``hdfs://nn:9000/`` and ``/data/t/dt=1``."""
-    base = parse_location(filesystem)
     if _SCHEME.match(partition):
         return parse_location(partition)
-    return Location(scheme=base.scheme, path=_absolute(base.path.rstrip("/") + "/" + partition.lstrip("/")))
+    base = parse_location(filesystem)
+    joined = base.path.rstrip("/") + "/" + partition.lstrip("/")
+    return Location(scheme="file", path=_absolute(joined)) if base.scheme == "file" else parse_location(joined)
+
+
+def scheme_of(path: str) -> str:
+    """The scheme of an absolute path."""
+    found = _REMOTE.match(path)
+    return found.group(1) if found else "file"
+
+
+def is_store_root(path: str) -> bool:
+    """Whether a path is the top of its store, above which there is nothing: ``/``, ``hdfs://nn:9000``."""
+    found = _REMOTE.match(path)
+    return path == "/" if found is None else not found.group(3)
+
+
+def split_store(path: str) -> tuple[str, str]:
+    """Split an absolute path into the root of its store and the path in it: ``hdfs://nn:9000`` and ``/data/t``."""
+    found = _REMOTE.match(path)
+    return ("", path) if found is None else (f"{found.group(1)}://{found.group(2)}", "/" + (found.group(3) or ""))
+
+
+def _remote(scheme: str, rest: str) -> Location:
+    authority, _, path = rest[2:].partition("/") if rest.startswith("//") else ("", "", rest)
+    if not authority:
+        raise InvalidInputError(f"{scheme}:{rest} names no host or bucket; write {scheme}://HOST/PATH.")
+    inside = posixpath.normpath("/" + path.lstrip("/")).lstrip("/")
+    return Location(scheme=scheme, path=f"{scheme}://{authority}/{inside}" if inside else f"{scheme}://{authority}")
 
 
 def _path_of_file_uri(text: str) -> str:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from packstone.errors import RefusedError
 from packstone.storage.fileio import Kind
+from packstone.storage.location import is_store_root
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -151,7 +152,7 @@ def _with_ancestors(path: str) -> Iterator[str]:
     at = path
     while True:
         yield at
-        if at in ("/", ""):
+        if not at or is_store_root(at):
             return
         at = posixpath.dirname(at)
 

@@ -10,6 +10,8 @@ from __future__ import annotations
 import posixpath
 from typing import TYPE_CHECKING, Final
 
+from packstone.storage.location import is_store_root
+
 if TYPE_CHECKING:
     from packstone.storage.fileio import FileIO
 
@@ -20,7 +22,7 @@ def find_state_folder(io: FileIO, root: str) -> str:
     """Name the folder of our own files of the table with this root."""
     parent, name = posixpath.split(root)
     inside = f"{root}/{STATE_FOLDER}/{name or 'root'}"
-    if root == "/":
+    if is_store_root(root):
         return inside
     if io.store_id(parent) != io.store_id(root):
         return inside

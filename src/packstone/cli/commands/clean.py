@@ -29,12 +29,12 @@ def command(target: str, **typed: Any) -> int:  # noqa: ANN401 - click's paramet
     loads and compactions left, and segments and versions whose retention is over.
     """
     from packstone.cli.run_clean import clean_hive, clean_paimon, clean_segments
-    from packstone.storage.local import LocalFileIO
     from packstone.storage.location import parse_location
+    from packstone.storage.stores import open_store
     from packstone.tables.probe import Family, find_family
 
     path = parse_location(target).path
-    family = find_family(LocalFileIO(), path)
+    family = find_family(open_store(path), path)
     if family is Family.SEGMENTS:
         return clean_segments(path, typed)
     return clean_paimon(path, typed) if family is Family.PAIMON else clean_hive(path, typed)

@@ -20,12 +20,12 @@ def command(target: str, take_over: bool, output_format: str, debug: bool) -> in
     from packstone.cli.draw import draw_lines
     from packstone.cli.output import show
     from packstone.service.hive_table import HiveTable
-    from packstone.storage.local import LocalFileIO
     from packstone.storage.location import parse_location
+    from packstone.storage.stores import open_store
     from packstone.tables.probe import Family, find_table
 
     path = parse_location(target).path
-    family, root = find_table(LocalFileIO(), path)
+    family, root = find_table(open_store(path), path)
     if family is not Family.HIVE:
         published = "snapshots" if family is Family.PAIMON else "statuses"
         return _nothing_to_recover(root, published, output_format)

@@ -21,12 +21,14 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from packstone.errors import RefusedError
+from packstone.storage.location import is_store_root
 from packstone.tables.state_folder import STATE_FOLDER, find_state_folder
 
 if TYPE_CHECKING:
     from packstone.storage.fileio import FileIO
 
 KEPT_SUFFIX = ".kept"
+PLAN_PREFIX = "plan-"
 _MAX_ID_CHARS = 120  # leaves room for endings below the 255 bytes a name may have
 _PARTITION_FOLDER = re.compile(r"^[^=/]+=[^/]*$")
 
@@ -63,6 +65,10 @@ class TableLayout:
         """Name the folder of what is not published yet."""
         return f"{self.state}/staging/{run}"
 
+    def plan_staging(self, plan: str) -> str:
+        """Name the folder of what the tasks of a plan answer, which is no run."""
+        return self.staging(f"{PLAN_PREFIX}{plan}")
+
     def backup(self, run: str, *, backup_root: str | None = None) -> str:
         """Name the folder of a run's originals."""
         if backup_root is None:
@@ -92,7 +98,7 @@ def check_not_nested(io: FileIO, layout: TableLayout) -> None:
     half-done swap of the other, and merge its files: rows would double.
     """
     at = layout.root
-    while at not in ("/", ""):
+    while at and not is_store_root(at):
         parent, name = posixpath.split(at)
         places = (f"{parent.rstrip('/')}/{STATE_FOLDER}/{name}", f"{at}/{STATE_FOLDER}/{name}")
         if at != layout.root and any(io.stat(f"{place}/runs") is not None for place in places):

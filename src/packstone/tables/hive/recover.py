@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from packstone.errors import CommitUnknownError, ConflictError
 from packstone.storage.ownership import Owner, claim, may_take_over, read_owner, release
+from packstone.tables.hive.layout import PLAN_PREFIX
 from packstone.tables.hive.restore import restore_swap
 from packstone.tables.hive.swap import recover_swap
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from packstone.tables.hive.journal import Journal, SwapIntent
 
 _ENDED = "ended.json"
+_PLAN_SECONDS = 86_400  # no plan takes a day
 _NAMELESS_SECONDS = 60  # a run writes its name within milliseconds of making its folder
 
 
@@ -48,7 +50,18 @@ def recover_table(journal: Journal, *, me: Owner, now_seconds: float, take_over:
         had_staging = io.stat(layout.staging(run)) is not None
         if is_dead_run and end_run(journal, run) and had_staging and not pending:
             done.append(Recovered(run=run, partition="", action="staging removed"))
+    _remove_old_plans(journal, now_seconds=now_seconds)
     return tuple(done)
+
+
+def _remove_old_plans(journal: Journal, *, now_seconds: float) -> None:
+    """What the tasks of a killed plan answered is of no use to anybody."""
+    io, folder = journal.io, f"{journal.layout.state}/staging"
+    if io.stat(folder) is None:
+        return
+    for entry in list(io.list_dir(folder)):
+        if entry.name.startswith(PLAN_PREFIX) and now_seconds - entry.mtime_ns / 1e9 > _PLAN_SECONDS:
+            io.remove_tree(f"{folder}/{entry.name}")
 
 
 def end_run(journal: Journal, run: str, *, keep_staging: bool = False) -> bool:

@@ -1,0 +1,37 @@
+"""From an address to the store that holds it: the only place that knows which implementation serves which scheme.
+
+A store is opened by a path, used by whoever opened it, and may travel: every ``FileIO`` pickles to its settings, so
+that a driver hands its own to the tasks it starts, and a worker needs no configuration of its own.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from packstone.errors import UnsupportedSchemeError
+from packstone.storage.local import LocalFileIO
+from packstone.storage.location import scheme_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from packstone.storage.fileio import FileIO
+
+
+def open_store(path: str) -> FileIO:
+    """Open the store of an absolute path, as ``parse_location`` gives it; nothing is connected before its first use."""
+    scheme = scheme_of(path)
+    opener = _OPENERS.get(scheme)
+    if opener is None:
+        raise UnsupportedSchemeError(f"{scheme}: storage is not supported by this version of packstone.", scheme=scheme)
+    return opener(path)
+
+
+def _open_local(_path: str) -> FileIO:
+    return LocalFileIO()
+
+
+# A row here and the scheme in location.py make a new store known; the library behind it is imported when it is opened.
+_OPENERS: Final[Mapping[str, Callable[[str], FileIO]]] = {
+    "file": _open_local,
+}
