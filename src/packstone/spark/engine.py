@@ -11,8 +11,8 @@ import threading
 import uuid
 from typing import TYPE_CHECKING, Any
 
-from packstone.errors import UnavailableError
 from packstone.spark.session import is_connect
+from packstone.spark.ship_package import job_error, ship_package
 from packstone.storage.stores import open_store
 from packstone.storage.task_board import Attempt, count_done_bytes, read_result, run_task, write_task
 
@@ -59,7 +59,7 @@ class SparkEngine:
             with watch:
                 attempts = self._run_job(_task_function(io, staging, job), len(tasks), what)
         except Exception as error:
-            raise UnavailableError(f"The Spark job failed: {telling_line(error)}") from error
+            raise job_error(error) from error
         for task in tasks:
             attempt = attempts[task.number]
             yield read_result(io, staging, kind=job.result, number=task.number, attempt=attempt)
@@ -70,6 +70,7 @@ class SparkEngine:
 
     def _run_job(self, function: Callable[[Iterator[Any]], Iterator[Any]], count: int, what: str) -> dict[int, str]:
         spark = self._handle.spark
+        ship_package(spark)
         with describe_job(spark, what):
             frame = spark.range(0, count, 1, count).mapInArrow(function, "task long, attempt string")
             return {row["task"]: row["attempt"] for row in frame.collect()}
@@ -135,10 +136,3 @@ class _Watch:
     def _poll(self) -> None:
         while not self._stop.wait(_POLL_SECONDS):
             self._on_progress(*count_done_bytes(self._io, self._staging))
-
-
-def telling_line(error: Exception) -> str:
-    """Find the line that tells: Spark wraps the worker's traceback in its own."""
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    telling = [line for line in lines if "Error" in line or "Exception" in line]
-    return (telling or lines or [type(error).__name__])[-1 if telling else 0][:300]

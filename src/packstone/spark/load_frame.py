@@ -10,9 +10,9 @@ from __future__ import annotations
 import uuid
 from typing import TYPE_CHECKING, Any
 
-from packstone.errors import UnavailableError
 from packstone.model.codec import dump_record, load_record
-from packstone.spark.engine import describe_job, telling_line
+from packstone.spark.engine import describe_job
+from packstone.spark.ship_package import job_error, ship_package
 from packstone.tables.segments.load_tasks import LoadResult, LoadTarget, write_load
 
 if TYPE_CHECKING:
@@ -31,12 +31,13 @@ def write_frame(
     what: str,
 ) -> tuple[LoadResult, ...]:
     """Write all partitions; the results are in the order of partitions, empty ones left out."""
+    ship_package(frame.sparkSession)
     written = frame.mapInArrow(_task_function(io, target), _SCHEMA)
     try:
         with describe_job(frame.sparkSession, what):
             rows = written.collect()
     except Exception as error:
-        raise UnavailableError(f"The Spark job failed: {telling_line(error)}") from error
+        raise job_error(error) from error
     results = [load_record(LoadResult, bytes(row["result"]), path=what) for row in rows]
     return tuple(sorted(results, key=lambda result: result.task))
 

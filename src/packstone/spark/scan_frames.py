@@ -16,6 +16,7 @@ from packstone.pruning.parse_filter import parse_filter
 from packstone.scan.read_split import read_split
 from packstone.spark.segment_frames import read_files
 from packstone.spark.session import is_connect
+from packstone.spark.ship_package import ship_package
 from packstone.tables.probe import Family
 from packstone.tables.segments.column_types import columns_from_arrow, to_ddl
 
@@ -81,6 +82,7 @@ def read_splits(session: Any, plan: ScanPlan, io: FileIO) -> Any:  # noqa: ANN40
     if not plan.splits:
         return session.createDataFrame([], ddl)
     count = len(plan.splits)
+    ship_package(session)
     return session.range(0, count, 1, count).mapInArrow(_split_function(plan, io), ddl)
 
 

@@ -56,7 +56,7 @@ def open_spark(settings: SparkSettings, *, app_name: str = "packstone") -> Spark
     if found is not None:
         return SparkHandle(found, is_ours=False, is_connect=is_connect(found))
     remote = settings.remote or (None if settings.master else os.environ.get("SPARK_REMOTE"))
-    _prepare_environment(settings.log_path)
+    _prepare_environment(settings, is_local=_is_local(remote or settings.master or os.environ.get("SPARK_MASTER")))
     builder = SparkSession.builder.appName(app_name)
     builder = builder.remote(remote) if remote else _classic(builder, settings)
     for key, value in settings.conf:
@@ -109,15 +109,22 @@ def _classic(builder: Any, settings: SparkSettings) -> Any:  # noqa: ANN401 - py
     return builder.config("spark.driver.extraJavaOptions", options) if options else builder
 
 
-def _prepare_environment(log_path: str | None) -> None:
-    # Workers take `python3` from the PATH otherwise, which is not the environment we run in.
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    os.environ.setdefault("SPARK_LOCAL_IP", _LOOPBACK)
+def _is_local(address: str | None) -> bool:
+    """Whether everything runs on this machine; without an address it does, or spark-submit has set what matters."""
+    return address is None or address.startswith("local")
+
+
+def _prepare_environment(settings: SparkSettings, *, is_local: bool) -> None:
+    # Workers take `python3` from the PATH otherwise, which is not the environment we run in. PySpark itself reads the
+    # setting only under spark-submit.
+    os.environ.setdefault("PYSPARK_PYTHON", dict(settings.conf).get("spark.pyspark.python", sys.executable))
+    if is_local:  # executors on other machines must reach the driver
+        os.environ.setdefault("SPARK_LOCAL_IP", _LOOPBACK)
     bundled = os.path.join(sys.prefix, "java")
     if "JAVA_HOME" not in os.environ and _java_version("java") < _MIN_JAVA and os.path.isdir(bundled):
         os.environ["JAVA_HOME"] = bundled
-    if log_path:
-        os.makedirs(os.path.dirname(log_path), exist_ok=True)
+    if settings.log_path:
+        os.makedirs(os.path.dirname(settings.log_path), exist_ok=True)
 
 
 def _java_options(log_path: str | None) -> str:

@@ -1,0 +1,134 @@
+"""Packstone's own code to the executors, so that a cluster needs no Packstone of its own.
+
+A driver that has Packstone installed packs it and gives it to the session before the first task: executors need
+PyArrow and NumPy, and run exactly the driver's version even where another one is installed, because Spark puts what
+is shipped before what is installed. Once a session; where tasks run on the driver's machine by its own Python, never.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import importlib.resources
+import importlib.util
+import os
+import re
+import sys
+import tempfile
+import threading
+import weakref
+import zipfile
+from importlib.abc import InspectLoader
+from typing import TYPE_CHECKING, Any, Final
+
+from packstone import __version__
+from packstone.errors import UnavailableError
+from packstone.spark.session import is_connect
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from importlib.resources.abc import Traversable
+
+_PACKAGE: Final = "packstone"
+_SOURCE_MODULE: Final = "pyspark_packstone"  # where Spark looks for format("packstone")
+_LEFT_OUT: Final = frozenset({"__pycache__", "migrations"})  # Alembic's scripts are for the driver's history only
+_THE_SAME_TIME: Final = (1980, 1, 1, 0, 0, 0)  # the same code makes the same archive, whenever it is packed
+_MISSING: Final = re.compile(r"No module named '([\w.]+)'|PACKAGE_NOT_INSTALLED\] (\w+)")
+
+_shipped: weakref.WeakSet[Any] = weakref.WeakSet()
+_lock = threading.Lock()
+
+
+def ship_package(spark: Any) -> None:  # noqa: ANN401 - a session of either kind
+    """Give the session our code, unless it has it or needs none."""
+    holder = spark if is_connect(spark) else spark.sparkContext
+    with _lock:
+        if holder in _shipped:
+            return
+        if is_connect(spark):
+            _ship_to_server(spark)
+        elif not is_this_machine(str(holder.master)):
+            _ship_to_cluster(holder)
+        _shipped.add(holder)
+
+
+def is_this_machine(master: str) -> bool:
+    """Whether tasks run inside the driver's JVM, with the driver's Python."""
+    return master == "local" or master.startswith("local[")
+
+
+def write_package(folder: str) -> str:
+    """Pack our code below a folder; the name holds a digest, because Spark refuses another file of the same name."""
+    digest = hashlib.sha256()
+    path = os.path.join(folder, "packstone.zip")
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in _list_sources():
+            digest.update(name.encode() + b"\0" + content)
+            archive.writestr(zipfile.ZipInfo(name, _THE_SAME_TIME), content, zipfile.ZIP_DEFLATED)
+    named = os.path.join(folder, f"packstone-{__version__}-{digest.hexdigest()[:12]}.zip")
+    os.replace(path, named)
+    return named
+
+
+def job_error(error: Exception) -> UnavailableError:
+    """Say in one sentence why a job failed, and what to do if executors lack a package."""
+    line = telling_line(error)
+    missing = _MISSING.search(line)
+    if missing is None:
+        return UnavailableError(f"The Spark job failed: {line}")
+    package = missing.group(1) or missing.group(2)
+    return UnavailableError(
+        f"The Python of the executors has no {package}; install pyarrow, numpy and fastavro there, or ship an "
+        "environment with --archives and spark.pyspark.python (docs/operations.md, Clusters).",
+        package=package,
+    )
+
+
+def telling_line(error: Exception) -> str:
+    """Find the line that tells: Spark wraps the worker's traceback in its own."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    telling = [line for line in lines if "Error" in line or "Exception" in line]
+    return (telling or lines or [type(error).__name__])[-1 if telling else 0][:300]
+
+
+def _ship_to_server(spark: Any) -> None:  # noqa: ANN401 - a session of Connect
+    with tempfile.TemporaryDirectory(prefix="packstone-") as folder:  # uploaded before the call returns
+        spark.addArtifacts(write_package(folder), pyfile=True)
+
+
+def _ship_to_cluster(context: Any) -> None:  # noqa: ANN401 - pyspark's context
+    from pyspark import SparkFiles  # noqa: PLC0415 - a second of imports that planning does not need
+
+    # Executors that start later, in place of lost ones, fetch the file from here too, so it must stay as long as the
+    # application does. Spark removes this folder with it.
+    folder = tempfile.mkdtemp(prefix="packstone-", dir=SparkFiles.getRootDirectory())
+    with _same_import_path():
+        context.addPyFile(write_package(folder))
+
+
+@contextlib.contextmanager
+def _same_import_path() -> Iterator[None]:
+    """``addPyFile`` puts the file on the driver's path too, where the package is already."""
+    before = list(sys.path)
+    try:
+        yield
+    finally:
+        sys.path[:] = before
+
+
+def _list_sources() -> Iterator[tuple[str, bytes]]:
+    """Our modules and their data, from wherever this Packstone was imported: a folder, or an archive."""
+    yield from _list_below(importlib.resources.files(_PACKAGE), _PACKAGE)
+    found = importlib.util.find_spec(_SOURCE_MODULE)
+    if found is not None and isinstance(found.loader, InspectLoader):
+        yield f"{_SOURCE_MODULE}.py", (found.loader.get_source(_SOURCE_MODULE) or "").encode()
+
+
+def _list_below(folder: Traversable, name: str) -> Iterator[tuple[str, bytes]]:
+    for entry in sorted(folder.iterdir(), key=lambda entry: entry.name):
+        if entry.name in _LEFT_OUT:
+            continue
+        if entry.is_dir():
+            yield from _list_below(entry, f"{name}/{entry.name}")
+        else:
+            yield f"{name}/{entry.name}", entry.read_bytes()

@@ -1,0 +1,181 @@
+"""A Spark standalone cluster of a master and two workers, as processes of this machine, and what is in its processes.
+
+The workers have one core each and two addresses of the loopback, because Spark starts no copy of a task on the host of
+the original. Executors run a Python of their own that has PyArrow and NumPy, and no Packstone.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pyspark
+
+REPO = Path(__file__).parents[3]
+SPARK_HOME = Path(pyspark.__file__).parent
+HOSTS = ("127.0.0.1", "127.0.0.2")
+ON_EXECUTORS = ("numpy", "numpy.libs", "pyarrow", "fastavro")  # all that executors need beside Spark's own Python
+JVM = os.environ.get("PACKSTONE_JVM_OPTIONS") or "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+
+
+def make_python(folder: Path, *, packages: tuple[str, ...] = (), whole: bool = False) -> Path:
+    """An environment with some of our environment's packages, or all but the editable Packstone; return its Python."""
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder)], check=True, timeout=120)
+    ours = Path(pyspark.__file__).parents[1]
+    (site,) = folder.glob("lib/python*/site-packages")
+    for package in packages:
+        if (ours / package).exists():
+            (site / package).symlink_to(ours / package)
+    if whole:  # a path in a .pth file is not searched for more of them, so what is editable stays away
+        (site / "all.pth").write_text(f"{ours}\n")
+    return folder / "bin" / "python"
+
+
+def can_import(python: Path, module: str) -> bool:
+    """Whether an environment has a module by itself."""
+    asked = subprocess.run([str(python), "-c", f"import {module}"], env={}, capture_output=True, check=False, cwd="/")
+    return asked.returncode == 0
+
+
+def wait_until(question, *, seconds=90, what="what was waited for"):
+    """Ask again and again until the answer is true; return it."""
+    until = time.monotonic() + seconds
+    while not (answer := question()):
+        assert time.monotonic() < until, f"{what} did not come about"
+        time.sleep(0.02)
+    return answer
+
+
+def parents() -> dict[int, int]:
+    """The parent of every process."""
+    found = {}
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):
+            found[int(stat.parent.name)] = int(stat.read_text().rpartition(")")[2].split()[1])
+    return found
+
+
+def family(pid: int) -> set[int]:
+    """A process and all below it."""
+    known, found = parents(), {pid}
+    while more := {child for child, parent in known.items() if parent in found} - found:
+        found |= more
+    return found
+
+
+def command_line(pid: int) -> str:
+    """What a process was started with."""
+    with contextlib.suppress(OSError):
+        return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode()
+    return ""
+
+
+def is_running(pid: int) -> bool:
+    """Whether a process is there and no zombie."""
+    with contextlib.suppress(OSError):
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    return False
+
+
+class Cluster:
+    """A master and two workers."""
+
+    def __init__(self, folder: Path, env: dict[str, str]) -> None:
+        self.folder = folder
+        outside = ("PYTHONPATH", "PYSPARK_PYTHON", "SPARK_LOCAL_IP")
+        self.env = {name: value for name, value in env.items() if name not in outside}
+        self.env |= {"SPARK_HOME": str(SPARK_HOME), "SPARK_DAEMON_MEMORY": "128m", "SPARK_DAEMON_JAVA_OPTS": JVM}
+        self._started: list[subprocess.Popen[bytes]] = []
+        self.python = make_python(folder / "executor-python", packages=ON_EXECUTORS)
+        self.master = self._wait_for(self._start("Master", HOSTS[0], "--port", "0"), r"(spark://127.0.0.1:[1-9]\d*)")
+        logs = [
+            self._start("Worker", host, "-c", "1", "-m", "600m", "-d", str(folder / f"work-{host}"), self.master)
+            for host in HOSTS
+        ]
+        for log in logs:
+            self._wait_for(log, "Successfully registered")
+
+    def settings(self, **more: str) -> dict[str, str]:
+        """What an application on this cluster needs: small, quick to start, on this machine only."""
+        return {
+            "spark.driver.host": HOSTS[0],
+            "spark.driver.bindAddress": HOSTS[0],
+            "spark.executor.memory": "512m",
+            "spark.executor.extraJavaOptions": JVM,
+            "spark.ui.enabled": "false",
+            "spark.ui.showConsoleProgress": "false",
+            "spark.log.level": "ERROR",
+            **{key.replace("_", "."): value for key, value in more.items()},
+        }
+
+    def submit(self, *arguments: object, env: dict[str, str] | None = None, options: tuple[str, ...] = ()):
+        """``spark-submit`` with the classic job; executors have their own Python, the driver has ours."""
+        confs = [part for key, value in self.settings().items() for part in ("--conf", f"{key}={value}")]
+        command = [str(SPARK_HOME / "bin" / "spark-submit"), "--master", self.master, "--driver-java-options", JVM]
+        ours = {"PYSPARK_PYTHON": str(self.python), "PYSPARK_DRIVER_PYTHON": sys.executable}
+        if "PYTHONPATH" in os.environ:
+            ours["PYTHONPATH"] = os.environ["PYTHONPATH"]
+        return subprocess.run(
+            [*command, *confs, *options, *map(str, arguments)], env={**self.env, **ours, **(env or {})},
+            capture_output=True, text=True, check=False, timeout=300, cwd=self.folder,
+        )  # fmt: skip
+
+    def executors(self) -> dict[int, set[int]]:
+        """The executors that run now, each with the Python processes below it."""
+        found = {}
+        for worker in self._started[1:]:
+            for pid in family(worker.pid):
+                if "CoarseGrainedExecutorBackend" in command_line(pid) and is_running(pid):
+                    found[pid] = {child for child in family(pid) if "pyspark.daemon" in command_line(child)}
+        return found
+
+    def writers(self, below: Path) -> set[int]:
+        """The Python workers of executors that hold a staged data file open."""
+        found = set()
+        for pid in set().union(*self.executors().values()):
+            with contextlib.suppress(OSError):
+                names = [str(link.readlink()) for link in Path(f"/proc/{pid}/fd").iterdir()]
+                if any(name.startswith(str(below)) and name.endswith(".data") for name in names):
+                    found.add(pid)
+        return found
+
+    def executor_of(self, worker: int) -> int:
+        """The executor of a Python worker."""
+        return next(pid for pid, pythons in self.executors().items() if worker in pythons)
+
+    def shipped(self) -> set[str]:
+        """The names of archives that executors were given."""
+        return {path.name for path in self.folder.glob("work-*/app-*/*/*.zip")}
+
+    def close(self) -> None:
+        """End all processes of the cluster."""
+        for child in reversed(self._started):
+            everything = family(child.pid)
+            child.kill()
+            child.wait()
+            for pid in everything - {child.pid}:
+                with contextlib.suppress(OSError):
+                    os.kill(pid, signal.SIGKILL)
+
+    def _start(self, what: str, host: str, *arguments: str) -> Path:
+        log = self.folder / f"{what}-{host}.log"
+        command = [str(SPARK_HOME / "bin" / "spark-class"), f"org.apache.spark.deploy.{what.lower()}.{what}"]
+        with log.open("w") as out:
+            self._started.append(
+                subprocess.Popen(
+                    [*command, *arguments, "--host", host, "--webui-port", "0"],
+                    env={**self.env, "SPARK_LOCAL_IP": host}, stdout=out, stderr=out, cwd=self.folder,
+                )
+            )  # fmt: skip
+        return log
+
+    @staticmethod
+    def _wait_for(log: Path, pattern: str) -> str:
+        found = wait_until(lambda: re.search(pattern, log.read_text()), what=f"{pattern} in {log}")
+        return found.group()
