@@ -8,7 +8,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from standalone import Cluster
+from standalone import Cluster, Driver
 
 
 @pytest.fixture(scope="package")
@@ -17,6 +17,23 @@ def cluster(spark_env, tmp_path_factory):
     cluster = Cluster(tmp_path_factory.mktemp("cluster"), spark_env)
     yield cluster
     cluster.close()
+
+
+SPECULATION = {
+    "spark_speculation": "true",
+    "spark_speculation_interval": "100ms",
+    "spark_speculation_multiplier": "1.1",
+    "spark_speculation_quantile": "0.5",
+    "spark_speculation_efficiency_enabled": "false",
+}
+
+
+@pytest.fixture(scope="package")
+def driver(cluster, tmp_path_factory):
+    """A session on the cluster that starts copies of slow tasks soon, and takes up to three failures of a task."""
+    driver = Driver(cluster, tmp_path_factory.mktemp("driver") / "driver.log", **SPECULATION)
+    yield driver
+    driver.close()
 
 
 @pytest.fixture

@@ -1,12 +1,13 @@
 """A Spark standalone cluster of a master and two workers, as processes of this machine, and what is in its processes.
 
-The workers have one core each and two addresses of the loopback, because Spark starts no copy of a task on the host of
+The workers have two addresses of the loopback, because Spark starts no copy of a task on the host of
 the original. Executors run a Python of their own that has PyArrow and NumPy, and no Packstone.
 """
 
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import re
 import signal
@@ -52,20 +53,15 @@ def wait_until(question, *, seconds=90, what="what was waited for"):
     return answer
 
 
-def parents() -> dict[int, int]:
-    """The parent of every process."""
-    found = {}
-    for stat in Path("/proc").glob("[0-9]*/stat"):
-        with contextlib.suppress(OSError):
-            found[int(stat.parent.name)] = int(stat.read_text().rpartition(")")[2].split()[1])
-    return found
-
-
 def family(pid: int) -> set[int]:
     """A process and all below it."""
-    known, found = parents(), {pid}
-    while more := {child for child, parent in known.items() if parent in found} - found:
-        found |= more
+    found, new = {pid}, [pid]
+    while new:
+        with contextlib.suppress(OSError):  # each thread has its own children
+            for listed in Path(f"/proc/{new.pop()}/task").glob("*/children"):
+                with contextlib.suppress(OSError):
+                    new += [int(child) for child in listed.read_text().split()]
+        found |= set(new)
     return found
 
 
@@ -95,7 +91,7 @@ class Cluster:
         self.python = make_python(folder / "executor-python", packages=ON_EXECUTORS)
         self.master = self._wait_for(self._start("Master", HOSTS[0], "--port", "0"), r"(spark://127.0.0.1:[1-9]\d*)")
         logs = [
-            self._start("Worker", host, "-c", "1", "-m", "600m", "-d", str(folder / f"work-{host}"), self.master)
+            self._start("Worker", host, "-c", "2", "-m", "1200m", "-d", str(folder / f"work-{host}"), self.master)
             for host in HOSTS
         ]
         for log in logs:
@@ -106,6 +102,8 @@ class Cluster:
         return {
             "spark.driver.host": HOSTS[0],
             "spark.driver.bindAddress": HOSTS[0],
+            "spark.cores.max": "2",
+            "spark.executor.cores": "1",  # so that an application has an executor on each of the two workers
             "spark.executor.memory": "512m",
             "spark.executor.extraJavaOptions": JVM,
             "spark.ui.enabled": "false",
@@ -132,7 +130,7 @@ class Cluster:
         for worker in self._started[1:]:
             for pid in family(worker.pid):
                 if "CoarseGrainedExecutorBackend" in command_line(pid) and is_running(pid):
-                    found[pid] = {child for child in family(pid) if "pyspark.daemon" in command_line(child)}
+                    found[pid] = family(pid) - {pid}
         return found
 
     def writers(self, below: Path) -> set[int]:
@@ -179,3 +177,45 @@ class Cluster:
     def _wait_for(log: Path, pattern: str) -> str:
         found = wait_until(lambda: re.search(pattern, log.read_text()), what=f"{pattern} in {log}")
         return found.group()
+
+
+class Driver:
+    """A driver of its own on the cluster; see session_server.py."""
+
+    def __init__(self, cluster: Cluster, log: Path, **settings: str) -> None:
+        self.log = log
+        confs = {**cluster.settings(**settings), "spark.master": cluster.master, "spark.driver.extraJavaOptions": JVM}
+        command = [sys.executable, str(Path(__file__).with_name("session_server.py")), json.dumps(confs)]
+        ours = {"PYSPARK_PYTHON": str(cluster.python)}
+        if "PYTHONPATH" in os.environ:
+            ours["PYTHONPATH"] = os.environ["PYTHONPATH"]
+        with log.open("w") as out:
+            self.process = subprocess.Popen(
+                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=out, text=True, cwd=cluster.folder,
+                env={**cluster.env, **ours},
+            )  # fmt: skip
+        self.answer()
+
+    def begin(self, path: Path, *, parallel: int) -> None:
+        """Begin to compact a table."""
+        self.process.stdin.write(json.dumps({"path": str(path), "parallel": parallel}) + "\n")
+        self.process.stdin.flush()
+
+    def answer(self) -> dict[str, object]:
+        """Wait for the end of what was begun."""
+        line = self.process.stdout.readline()
+        assert line, self.log.read_text()[-3000:]
+        return json.loads(line)
+
+    def kill(self) -> None:
+        """Kill the driver with its JVM, as a host that loses its power."""
+        everything = family(self.process.pid)
+        for pid in everything:
+            os.kill(pid, signal.SIGKILL)
+        self.process.communicate()
+
+    def close(self) -> None:
+        """Let it end by itself."""
+        if self.process.poll() is None:
+            with contextlib.suppress(BrokenPipeError):
+                self.process.communicate(timeout=60)

@@ -1,0 +1,34 @@
+"""A driver with one Spark session on a cluster, which compacts one table after the other; each line in is a call.
+
+Run as: python session_server.py SETTINGS.    Lines in: {"path": …, "parallel": n}; lines out: how it ended.
+"""
+
+import json
+import sys
+
+import packstone
+from packstone import Budget, MergeOptions
+
+
+def main() -> None:
+    """Make the session; answer until the input ends."""
+    from pyspark.sql import SparkSession
+
+    builder = SparkSession.builder
+    for key, value in json.loads(sys.argv[1]).items():
+        builder = builder.config(key, value)
+    spark = builder.getOrCreate()
+    print(json.dumps({"ready": True}), flush=True)
+    for line in sys.stdin:
+        asked = json.loads(line)
+        table = packstone.open(asked["path"], spark=spark)
+        try:
+            outcome = table.compact(MergeOptions(min_files=2), budget=Budget(parallel=asked["parallel"]))
+        except packstone.errors.PackstoneError as error:
+            print(json.dumps({"error": error.message}), flush=True)
+        else:
+            print(json.dumps({"status": outcome.status, "files_after": outcome.files_after}), flush=True)
+    spark.stop()
+
+
+main()

@@ -1,0 +1,90 @@
+"""Processes of a cluster that are stopped or killed in the middle: no row is lost, none is doubled.
+
+All of them are real: executors are JVMs, their workers are Python processes that are writing a staged file when the
+signal comes. Rows are compared by DuckDB.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+
+from standalone import Driver, is_running, wait_until
+
+from packstone.model.merge_options import MergeOptions
+from packstone.service.hive_table import HiveTable
+
+BIG = {"files": 6, "rows": 2_000, "width": 4_000}  # 48 MB a partition: half a second in which to be met
+
+
+def writer(cluster, orders):
+    """Wait for a Python worker that is writing a staged file."""
+    return wait_until(lambda: next(iter(cluster.writers(orders.path.parent)), None), what="a task that writes")
+
+
+def check_merged(orders, rows, before, *, partitions):
+    """One file for each partition, the same rows, nothing staged, nothing to recover."""
+    assert len(orders.files()) == partitions
+    assert rows(orders.path) == before
+    assert orders.staged() == []
+    assert HiveTable(str(orders.path)).recover().actions == ()
+
+
+def test_a_copy_overtakes_a_task_that_hangs(cluster, driver, orders, rows):
+    """A worker is stopped while it writes; Spark's speculative copy on the other host ends, and is what counts."""
+    orders.write(partitions=2, **BIG)
+    before = rows(orders.path)
+    driver.begin(orders.path, parallel=2)
+    stopped = writer(cluster, orders)
+    os.kill(stopped, signal.SIGSTOP)
+    try:
+        assert driver.answer() == {"status": "committed", "files_after": 2}
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(stopped, signal.SIGCONT)
+    check_merged(orders, rows, before, partitions=2)
+
+
+def test_an_executor_killed_in_the_middle(cluster, driver, orders, rows):
+    """An executor is killed while its worker writes; its task is done again elsewhere, its half file is never seen."""
+    orders.write(partitions=2, **BIG)
+    before = rows(orders.path)
+    driver.begin(orders.path, parallel=2)
+    lost = cluster.executor_of(writer(cluster, orders))
+    os.kill(lost, signal.SIGKILL)
+    assert driver.answer() == {"status": "committed", "files_after": 2}
+    assert not is_running(lost)
+    check_merged(orders, rows, before, partitions=2)
+
+
+def test_a_python_worker_killed_in_the_middle(cluster, driver, orders, rows):
+    """A Python worker is killed while it writes; its executor starts another one."""
+    orders.write(partitions=1, **BIG)
+    before = rows(orders.path)
+    driver.begin(orders.path, parallel=1)
+    os.kill(writer(cluster, orders), signal.SIGKILL)
+    assert driver.answer() == {"status": "committed", "files_after": 1}
+    check_merged(orders, rows, before, partitions=1)
+
+
+def test_a_worker_writes_on_after_its_driver_died(cluster, orders, rows, tmp_path):
+    """Driver and executor die, the table is merged by another run, and only then the old worker goes on writing."""
+    orders.write(partitions=1, **BIG)
+    before = rows(orders.path)
+    driver = Driver(cluster, tmp_path / "driver.log")
+    driver.begin(orders.path, parallel=1)
+    orphan = writer(cluster, orders)
+    os.kill(orphan, signal.SIGSTOP)
+    executor = cluster.executor_of(orphan)
+    for pid in (executor, *(cluster.executors()[executor] - {orphan})):
+        os.kill(pid, signal.SIGKILL)
+    driver.kill()
+
+    outcome = HiveTable(str(orders.path)).compact(MergeOptions(min_files=2))
+
+    assert (outcome.status, outcome.files_after) == ("committed", 1)
+    os.kill(orphan, signal.SIGCONT)
+    wait_until(lambda: not is_running(orphan), what="the end of the orphan")
+    HiveTable(str(orders.path)).recover()
+    check_merged(orders, rows, before, partitions=1)
