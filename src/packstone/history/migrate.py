@@ -6,13 +6,21 @@ takes longer than everything else a history command does.
 
 from __future__ import annotations
 
+import contextlib
+import importlib.resources
+import tempfile
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from sqlalchemy import Connection, Engine, String, column, inspect, select, table
 
 from packstone.errors import InvalidInputError
 from packstone.history.connect import WRITES, display_url
 from packstone.history.schema import REVISIONS, VERSION_TABLE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from importlib.resources.abc import Traversable
 
 MIGRATIONS = Path(__file__).parent / "migrations"
 
@@ -53,7 +61,29 @@ def _upgrade(connection: Connection) -> None:
     from alembic.config import Config  # noqa: PLC0415
 
     config = Config()
-    # Doubled, because the option goes through configparser, where a percent sign begins a reference.
-    config.set_main_option("script_location", str(MIGRATIONS).replace("%", "%%"))
-    config.attributes["connection"] = connection
-    command.upgrade(config, REVISIONS[-1])
+    with _scripts() as folder:
+        # Doubled, because the option goes through configparser, where a percent sign begins a reference.
+        config.set_main_option("script_location", str(folder).replace("%", "%%"))
+        config.attributes["connection"] = connection
+        command.upgrade(config, REVISIONS[-1])
+
+
+@contextlib.contextmanager
+def _scripts() -> Iterator[Path]:
+    """The folder of scripts; Alembic reads real files only, so they are unpacked if Packstone runs from an archive."""
+    if MIGRATIONS.is_dir():
+        yield MIGRATIONS
+        return
+    with tempfile.TemporaryDirectory(prefix="packstone-") as folder:
+        _unpack(importlib.resources.files("packstone.history") / "migrations", Path(folder))
+        yield Path(folder)
+
+
+def _unpack(source: Traversable, folder: Path) -> None:
+    """``importlib.resources.as_file`` does that for folders from Python 3.12 on."""
+    for entry in source.iterdir():
+        if entry.is_dir():
+            (folder / entry.name).mkdir()
+            _unpack(entry, folder / entry.name)
+        else:
+            (folder / entry.name).write_bytes(entry.read_bytes())

@@ -86,7 +86,7 @@ class Cluster:
         self.folder = folder
         outside = ("PYTHONPATH", "PYSPARK_PYTHON", "SPARK_LOCAL_IP")
         self.env = {name: value for name, value in env.items() if name not in outside}
-        self.env |= {"SPARK_HOME": str(SPARK_HOME), "SPARK_DAEMON_MEMORY": "128m", "SPARK_DAEMON_JAVA_OPTS": JVM}
+        self.env["SPARK_HOME"] = str(SPARK_HOME)
         self._started: list[subprocess.Popen[bytes]] = []
         self.python = make_python(folder / "executor-python", packages=ON_EXECUTORS)
         self.master = self._wait_for(self._start("Master", HOSTS[0], "--port", "0"), r"(spark://127.0.0.1:[1-9]\d*)")
@@ -163,12 +163,13 @@ class Cluster:
 
     def _start(self, what: str, host: str, *arguments: str) -> Path:
         log = self.folder / f"{what}-{host}.log"
+        env = {**self.env, "SPARK_LOCAL_IP": host, "SPARK_DAEMON_MEMORY": "128m", "SPARK_DAEMON_JAVA_OPTS": JVM}
         command = [str(SPARK_HOME / "bin" / "spark-class"), f"org.apache.spark.deploy.{what.lower()}.{what}"]
         with log.open("w") as out:
             self._started.append(
                 subprocess.Popen(
                     [*command, *arguments, "--host", host, "--webui-port", "0"],
-                    env={**self.env, "SPARK_LOCAL_IP": host}, stdout=out, stderr=out, cwd=self.folder,
+                    env=env, stdout=out, stderr=out, cwd=self.folder,
                 )
             )  # fmt: skip
         return log
