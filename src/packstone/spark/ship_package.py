@@ -1,8 +1,9 @@
 """Packstone's own code to the executors, so that a cluster needs no Packstone of its own.
 
-A driver that has Packstone installed packs it and gives it to the session before the first task: executors need
-PyArrow and NumPy, and run exactly the driver's version even where another one is installed, because Spark puts what
-is shipped before what is installed. Once a session; where tasks run on the driver's machine by its own Python, never.
+A driver that has Packstone installed packs it and gives it to the session before the first task. Executors need
+PyArrow, NumPy and fastavro, and run exactly the driver's version even where another one is installed, because Spark
+puts what is shipped before what is installed. That is done once a session, and never where tasks run on the driver's
+machine by its own Python.
 """
 
 from __future__ import annotations
@@ -78,8 +79,8 @@ def job_error(error: Exception) -> UnavailableError:
         return UnavailableError(f"The Spark job failed: {line}")
     package = missing.group(1) or missing.group(2)
     return UnavailableError(
-        f"The Python of the executors has no {package}; install pyarrow, numpy and fastavro there, or ship an "
-        "environment with --archives and spark.pyspark.python (docs/operations.md, Clusters).",
+        f"The Python of the executors has no {package}; install it there with what else they need (pyarrow, numpy, "
+        "fastavro), or ship an environment with --archives and name its Python in spark.pyspark.python.",
         package=package,
     )
 

@@ -8,6 +8,13 @@ import sys
 
 import packstone
 from packstone import Budget, MergeOptions
+from packstone.errors import PackstoneError
+
+
+def say(**answer: object) -> None:
+    """Write an answer, at once."""
+    sys.stdout.write(json.dumps(answer) + "\n")
+    sys.stdout.flush()
 
 
 def main() -> None:
@@ -18,16 +25,16 @@ def main() -> None:
     for key, value in json.loads(sys.argv[1]).items():
         builder = builder.config(key, value)
     spark = builder.getOrCreate()
-    print(json.dumps({"ready": True}), flush=True)
+    say(ready=True)
     for line in sys.stdin:
         asked = json.loads(line)
         table = packstone.open(asked["path"], spark=spark)
         try:
             outcome = table.compact(MergeOptions(min_files=2), budget=Budget(parallel=asked["parallel"]))
-        except packstone.errors.PackstoneError as error:
-            print(json.dumps({"error": error.message}), flush=True)
+        except PackstoneError as error:
+            say(error=error.message)
         else:
-            print(json.dumps({"status": outcome.status, "files_after": outcome.files_after}), flush=True)
+            say(status=outcome.status, files_after=outcome.files_after)
     spark.stop()
 
 

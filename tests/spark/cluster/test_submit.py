@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib.metadata
 import json
-import os
 import re
 import shutil
 import subprocess
@@ -70,7 +69,7 @@ def test_executors_without_pyarrow_are_told_in_one_sentence(cluster, orders, tre
     )  # fmt: skip
     assert (done.returncode, done.stdout) == (1, "")
     (sentence,) = done.stderr.splitlines()
-    assert "The Python of the executors has no pyarrow; install" in sentence
+    assert "The Python of the executors has no pyarrow; install it there" in sentence
     assert tree(orders.path) == before
 
 
