@@ -168,4 +168,4 @@ def test_few_rows_of_a_big_row_group_are_read_by_page(tmp_path, where, monkeypat
     monkeypatch.setattr("packstone.scan.blocklet_scan._FEW_ROWS", 0)
     slow = [scan([file], columns=some, where=where, batch_rows=20_000) for some in columns]
     assert [table.num_rows for table in fast] == [table.num_rows for table in slow]
-    assert all(map(pa.Table.equals, map(pa.Table.combine_chunks, fast), map(pa.Table.combine_chunks, slow)))
+    assert [repr(table.to_pylist()) for table in fast] == [repr(table.to_pylist()) for table in slow]  # NaN is NaN

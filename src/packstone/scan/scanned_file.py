@@ -91,7 +91,8 @@ class ScannedFile:
             if paged is None:
                 return None
             found = [self._read_span(paged, names, span) for span in spans]
-        turn = Evolution(self._described(schema), found[0].schema, schema)
+        plain = _without_codes(schema)  # pages are decoded one by one: codes of several dictionaries say nothing
+        turn = Evolution(self._described(plain), found[0].schema, plain)
         return turn.apply(pa.Table.from_batches(found).combine_chunks().to_batches()[0])
 
     def _read_span(self, paged: PagedGroup, names: list[str], rows: Numbers) -> pa.RecordBatch:
@@ -136,6 +137,11 @@ class ScannedFile:
     def _read_footer(self) -> Footer:
         self._opened = open_parquet(self._io, self.file.path)
         return Footer.of(self._opened)
+
+
+def _without_codes(schema: pa.Schema) -> pa.Schema:
+    kinds = (one.type.value_type if pa.types.is_dictionary(one.type) else one.type for one in schema)
+    return pa.schema([one.with_type(kind) for one, kind in zip(schema, kinds, strict=True)])
 
 
 def rows_without_columns(rows: int) -> Any:  # noqa: ANN401 - a pyarrow.RecordBatch, which has no types
