@@ -22,7 +22,7 @@ from packstone.rewrite.ordered_window import merge_cursors
 from packstone.rewrite.row_order import make_words, order_rows
 from packstone.rewrite.run_cursor import Piece, RunCursor
 
-_CHUNK_SHARE = 0.4  # of the memory, a chunk with all that sorting it takes
+_CHUNK_SHARE = 0.32  # of the memory, a chunk with all that sorting it takes; freed pages go back late on a busy machine
 _COPIES = 2
 _SORT_BYTES = 48  # words, row numbers and what is compared of them, a row
 _WINDOW_BYTES = 24  # the same in a window, where only a part of the rows that wait is sorted
