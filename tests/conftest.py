@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parent))  # for s3_servers: tests are imported by path, not as packages
+sys.path.insert(0, str(Path(__file__).parent))  # for what tests share: they are imported by path, not as packages
 PACKSTONE = Path(sys.executable).with_name("packstone")
 
 

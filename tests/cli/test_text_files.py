@@ -101,7 +101,6 @@ LEFT_ALONE = {
     "x.lz4": (b"\x00\x00\x00\x02\x00\x00\x00\x03\x20a\n", "compressed text"),
     "x.txt.xz": (b"\xfd7zXZ\x00\x00", "compressed text"),
     "x.zip": (b"PK\x03\x04abc", "compressed text"),
-    "x.orc": (b"ORC\x00\x01", "orc"),
     "x.avro": (b"Obj\x01\x00", "avro"),
     "x.seq": (b"SEQ\x06\x00", "sequencefile"),
     "x.rc": (b"RCF\x01\x00", "rcfile"),

@@ -15,6 +15,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyarrow import orc
 
 from packstone.errors import PackstoneError, VerificationError
 from packstone.model.merge_options import MergeOptions
@@ -323,7 +324,7 @@ def test_hazard_29_mixed_formats_and_schemas(packstone, lake):
         swapped = pa.table({"name": ["s"], "id": [2000 + at]})
         pq.write_table(swapped, folder / f"swapped-{at}.parquet")
         (folder / f"old-{at}").write_bytes(b"%d\x01text\n" % at)
-    (folder / "x.orc").write_bytes(b"ORC" + b"\0" * 100)
+    orc.write_table(pa.table({"id": [1]}), folder / "x.orc")
     (folder / "x.avro").write_bytes(b"Obj\x01" + b"\0" * 100)
     ids = lake.ids()
     done = packstone("compact", lake.table, "--format", "json")

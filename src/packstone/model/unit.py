@@ -17,7 +17,7 @@ class How(StrEnum):
     REWRITE = "rewrite"  # decode and encode again
     SPLICE = "splice"  # pages copied into bigger column chunks, what has a dictionary encoded again
     CONCATENATE = "concatenate"  # bytes of text behind each other
-    STITCH = "stitch"  # column chunks copied under a new footer
+    STITCH = "stitch"  # stripes of ORC copied under a new footer
     UPGRADE = "upgrade"  # metadata only
 
 

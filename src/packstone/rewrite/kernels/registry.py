@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from packstone.errors import UnfaithfulError
 from packstone.model.file_format import FileFormat
-from packstone.rewrite.kernels import parquet_kernel, text_kernel
+from packstone.rewrite.kernels import orc_kernel, parquet_kernel, text_kernel
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 KERNELS: Final[Mapping[str, MergeKernel]] = {
     FileFormat.PARQUET: parquet_kernel,
     FileFormat.TEXT: text_kernel,
+    FileFormat.ORC: orc_kernel,
 }
 
 

@@ -15,6 +15,7 @@ from packstone.model.file_format import FileFormat
 from packstone.model.unit import How
 from packstone.rewrite.parquet_footer import one_line
 from packstone.tables.hive.file_verdict import FileFacts, LookedAt, Verdict, not_merged
+from packstone.tables.hive.orc_facts import orc_facts
 from packstone.tables.hive.parquet_facts import parquet_facts
 from packstone.tables.hive.text_facts import WIDE_MARKS, text_facts
 
@@ -39,6 +40,7 @@ class MergedFormat:
 MERGED_FORMATS: Mapping[FileFormat, MergedFormat] = {
     FileFormat.PARQUET: MergedFormat(how=How.REWRITE, facts=parquet_facts),
     FileFormat.TEXT: MergedFormat(how=How.CONCATENATE, facts=text_facts),
+    FileFormat.ORC: MergedFormat(how=How.STITCH, facts=orc_facts),
 }
 
 _MAGIC: tuple[tuple[bytes, FileFormat], ...] = (
@@ -111,7 +113,7 @@ def read_file_facts(io: FileIO, directory: str, file: FileEntry, *, codec: str) 
 def _format_of(head: bytes, ending: str) -> FileFormat:
     """The format by the first bytes; the name decides only where those could be either."""
     found, named = sniff_format(head), _FORMAT_OF_ENDING.get(ending)
-    if found is not named and found in _SHORT_MAGIC and named is FileFormat.TEXT and not _NO_TEXT.search(head):
+    if found in _SHORT_MAGIC and named in (FileFormat.TEXT, None) and not _NO_TEXT.search(head):
         return FileFormat.TEXT
     has_no_magic = named is FileFormat.COMPRESSED and ending not in _ENDINGS_WITH_MAGIC
     if has_no_magic and found in (FileFormat.TEXT, FileFormat.UNKNOWN):

@@ -1,0 +1,124 @@
+"""Protocol buffers without a schema: a message is the list of its fields, written back in the same order.
+
+ORC's footers are such messages. PyArrow shows little of them and writes none of our making, so this small codec does;
+what it does not know it keeps. A field is (number, wire type, value): an int of a varint, bytes of everything else.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+VARINT: Final = 0
+FIXED64: Final = 1
+BYTES: Final = 2
+FIXED32: Final = 5
+
+_FIXED_BYTES: Final = {FIXED64: 8, FIXED32: 4}
+_MORE: Final = 0x80
+_MAX_VARINT_BITS: Final = 70
+
+Field: TypeAlias = tuple[int, int, int | bytes]
+Message: TypeAlias = list[Field]
+
+
+def read_message(data: bytes) -> Message:
+    """Read all fields; ValueError if the bytes are no message."""
+    found: Message = []
+    at, end = 0, len(data)
+    while at < end:
+        head, at = read_varint(data, at)
+        number, wire = head >> 3, head & 7
+        if wire == VARINT:
+            value, at = read_varint(data, at)
+            found.append((number, wire, value))
+            continue
+        size_bytes = _FIXED_BYTES.get(wire, 0)
+        if wire == BYTES:
+            size_bytes, at = read_varint(data, at)
+        elif not size_bytes:
+            raise ValueError(f"protocol buffers have no wire type {wire}")
+        if at + size_bytes > end:
+            raise ValueError("the bytes end within a message")
+        found.append((number, wire, bytes(data[at : at + size_bytes])))
+        at += size_bytes
+    return found
+
+
+def write_message(fields: Iterable[Field]) -> bytes:
+    """Write fields in the order given."""
+    out = bytearray()
+    for number, wire, value in fields:
+        write_varint(out, number << 3 | wire)
+        if isinstance(value, int):
+            write_varint(out, value)
+            continue
+        if wire == BYTES:
+            write_varint(out, len(value))
+        out += value
+    return bytes(out)
+
+
+def find_int(message: Message, number: int, default: int = 0) -> int:
+    """The value of a varint field; of several the last one counts."""
+    found = default
+    for field, _, value in message:
+        if field == number and isinstance(value, int):
+            found = value
+    return found
+
+
+def find_all(message: Message, number: int) -> list[bytes]:
+    """The values of a repeated field that is bytes, text or messages."""
+    return [value for field, _, value in message if field == number and isinstance(value, bytes)]
+
+
+def read_packed(data: bytes) -> list[int]:
+    """Read varints that stand behind each other."""
+    found, at = [], 0
+    while at < len(data):
+        value, at = read_varint(data, at)
+        found.append(value)
+    return found
+
+
+def write_packed(values: Iterable[int]) -> bytes:
+    """Write varints behind each other."""
+    out = bytearray()
+    for value in values:
+        write_varint(out, value)
+    return bytes(out)
+
+
+def unzigzag(value: int) -> int:
+    """The signed number that a varint stands for."""
+    return value >> 1 ^ -(value & 1)
+
+
+def zigzag(value: int) -> int:
+    """The varint that stands for a signed number."""
+    return value << 1 if value >= 0 else (-value << 1) - 1
+
+
+def read_varint(data: bytes, at: int) -> tuple[int, int]:
+    """Read one number; return it and where it ends."""
+    value = shift = 0
+    while True:
+        if at >= len(data) or shift > _MAX_VARINT_BITS:
+            raise ValueError("the bytes end within a number")
+        byte = data[at]
+        at += 1
+        value |= (byte & 0x7F) << shift
+        if byte < _MORE:
+            return value, at
+        shift += 7
+
+
+def write_varint(out: bytearray, value: int) -> None:
+    """Write one number."""
+    while value >= _MORE:
+        out.append(value & 0x7F | _MORE)
+        value >>= 7
+    out.append(value)

@@ -1,0 +1,142 @@
+"""Spark writes ORC files of all its types; merged, it reads the same rows and the same schema, with filters too."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+from orc_files import change_footer, change_type
+from pyarrow import orc
+
+from packstone import HiveTable, MergeOptions
+
+FILES = 5
+EVERY_TYPE = """
+    id, cast(id % 100 as tinyint) tiny, cast(id as smallint) small, cast(id as int) int, id % 3 = 0 flag,
+    cast(id as float) / 3 real, cast(id as double) / 7 double, if(id % 5 = 0, null, concat('s', id)) text,
+    cast(concat('b', id) as binary) raw, cast(id * 1.01 as decimal(10,2)) dec, cast(id * 1.01 as decimal(38,6)) wide,
+    date_add(date'0001-01-01', cast(id * 3000 as int)) day,
+    case id % 4 when 0 then timestamp'0001-01-01 00:00:00' when 1 then timestamp'9999-12-31 23:59:59.999999'
+        when 2 then timestamp'1969-12-31 23:59:59.000123' else timestamp_micros(id * 1000003) end at,
+    if(id % 2 = 0, timestamp_ntz'0001-01-01 00:00:00', timestamp_ntz'9999-12-31 23:59:59.999999') wall,
+    make_dt_interval(0, 0, 0, id) span, make_ym_interval(cast(id as int), 1) months,
+    array(id, null, id + 1) list, map(concat('k', id), id) map,
+    named_struct('x', id, 'y', array(named_struct('z', id))) pair
+"""
+FILTERS = (
+    "id = 77", "text = 's78'", "text is null", "double > 20", "day > date'1000-01-01'", "flag", "dec = 50.5",
+    "wall > timestamp_ntz'2000-01-01'", "at < timestamp'1500-01-01'", "at > timestamp'5000-01-01'", "id < 0",
+)  # fmt: skip
+
+
+def write(spark, folder, *, codec, columns=EVERY_TYPE, rows=200):
+    """Write rows that follow each other as some files, in one job."""
+    spec = spark.range(0, rows, 1, FILES).selectExpr(*split_columns(columns))
+    spec.write.option("compression", codec).orc(str(folder))
+    for marker in (*folder.glob("_*"), *folder.glob(".*")):
+        marker.unlink()
+
+
+def split_columns(columns):
+    """Cut a select list at its outer commas."""
+    found, depth, start = [], 0, 0
+    for at, letter in enumerate(columns):
+        depth += {"(": 1, ")": -1}.get(letter, 0)
+        if letter == "," and depth == 0:
+            found.append(columns[start:at])
+            start = at + 1
+    return [*found, columns[start:]]
+
+
+def rows_of(spark, folder):
+    """All rows as text, and the schema."""
+    frame = spark.read.orc(str(folder))
+    texts = [f"to_json({name})" if name == "map" else f"cast({name} as string)" for name in frame.columns]
+    return sorted(map(str, frame.selectExpr(*texts).collect())), frame.schema.json()
+
+
+def compact(folder):
+    """Merge the folder to one file; name the way."""
+    outcome = HiveTable(str(folder)).compact(MergeOptions(min_files=2))
+    (unit,) = outcome.units
+    assert (len(unit.inputs), outcome.skipped) == (FILES, ())
+    assert len(list(folder.iterdir())) == 1
+    return unit.how
+
+
+def test_every_type_of_spark(spark, tmp_path, hostile):
+    """Years 1 and 9999, wall-clock times, intervals, decimals and nested values: the same rows, schema and answers."""
+    folder = tmp_path / "t"
+    write(spark, folder, codec="zlib")
+    before = rows_of(spark, folder)
+    hostile({"spark.sql.orc.filterPushdown": "true"})
+    counts = [spark.read.orc(str(folder)).where(one).count() for one in FILTERS]
+    assert sum(counts) > 0
+    assert compact(folder) == "stitch"
+    assert rows_of(spark, folder) == before
+    assert [spark.read.orc(str(folder)).where(one).count() for one in FILTERS] == counts
+    hostile({"spark.sql.orc.enableVectorizedReader": "false"})
+    assert rows_of(spark, folder) == before
+
+
+def test_answers_from_statistics(spark, tmp_path, hostile):
+    """Spark answers counts and extremes from the footer alone: those of the merged file are right."""
+    folder = tmp_path / "t"
+    write(spark, folder, codec="snappy")
+    query = """select count(*), count(text), min(id), max(id), min(tiny), max(int), min(real), max(double), min(day),
+        max(day) from {table}"""
+    before = spark.sql(query, table=spark.read.orc(str(folder))).collect()
+    compact(folder)
+    hostile({"spark.sql.orc.aggregatePushdown": "true", "spark.sql.sources.useV1SourceList": ""})
+    frame = spark.sql(query, table=spark.read.orc(str(folder)))
+    assert "PushedAggregation: [COUNT(*)" in frame._jdf.queryExecution().toString()
+    assert frame.collect() == before
+
+
+@pytest.mark.parametrize("codec", ["snappy", "zstd", "lz4", "none"])
+def test_every_codec_of_spark(spark, tmp_path, codec):
+    """Under every codec that Spark writes, the merged file has the same rows under the same codec."""
+    folder = tmp_path / "t"
+    write(spark, folder, codec=codec, columns="id, concat('text ', id) text, cast(id * 1.01 as decimal(10,2)) dec")
+    before = rows_of(spark, folder)
+    compact(folder)
+    assert rows_of(spark, folder) == before
+    (path,) = folder.iterdir()
+    assert orc.ORCFile(path).compression == ("UNCOMPRESSED" if codec == "none" else codec.upper())
+
+
+def test_char_and_varchar(spark, tmp_path, hostile):
+    """Lengths of char and varchar, which PyArrow does not show, are what Spark reads before and after."""
+    hostile({"spark.sql.charAsVarchar": "false"})
+    folder = tmp_path / "t"
+    folder.mkdir()
+    for at in range(FILES):
+        path = folder / f"{at}.orc"
+        texts = [f"{at}{letter}  " for letter in "abcd"]
+        orc.write_table(pa.table({"c": texts, "v": texts}), path, compression="zlib")
+        change_footer(path, change_type(1, kind=17, length=4))
+        change_footer(path, change_type(2, kind=16, length=9))
+    reader = spark._jvm.org.apache.orc.OrcFile
+
+    def types():
+        conf = spark._jsc.hadoopConfiguration()
+        paths = [spark._jvm.org.apache.hadoop.fs.Path(str(path)) for path in sorted(folder.iterdir())]
+        return {reader.createReader(path, reader.readerOptions(conf)).getSchema().toString() for path in paths}
+
+    before = rows_of(spark, folder)
+    assert types() == {"struct<c:char(4),v:varchar(9)>"}
+    compact(folder)
+    assert types() == {"struct<c:char(4),v:varchar(9)>"}
+    assert rows_of(spark, folder) == before
+
+
+def test_pyarrow_files(spark, tmp_path):
+    """Files of another writer than Spark: Spark reads the same rows before and after."""
+    folder = tmp_path / "t"
+    folder.mkdir()
+    for at in range(FILES):
+        ids = list(range(at * 50, at * 50 + 50))
+        table = pa.table({"id": ids, "at": pa.array(ids, pa.timestamp("s")), "text": [f"t{one}" for one in ids]})
+        orc.write_table(table, folder / f"{at}.orc", compression="snappy")
+    before = rows_of(spark, folder)
+    compact(folder)
+    assert rows_of(spark, folder) == before
