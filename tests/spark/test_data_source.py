@@ -17,6 +17,7 @@ from paimon_interop.rows import plain as paimon_plain
 from scan_cases import FILTERS, ROWS, arrow_rows, duck_rows, load_duck, make_table, plain
 
 import packstone
+from packstone.errors import RefusedError
 from packstone.model.segment_options import SegmentOptions
 from packstone.service.paimon_table import PaimonTable
 from packstone.spark.scan_frames import read_splits
@@ -121,6 +122,25 @@ def test_wall_times_are_of_the_session(table, everything, spark, hostile):
     assert len(expected) == 24 * 60 + 90
     assert table.scan(where=where, timezone="Europe/Berlin").count() == len(expected)
     assert table.scan(where=where).count() == len(expected) + 120
+
+
+def test_a_zone_that_is_not_the_session_s_counts_for_spark_too(table, spark, hostile):
+    """Spark gets moments instead of wall times; what it alone can test of times is refused, because it would not."""
+    hostile({"spark.sql.session.timeZone": "America/New_York"})
+    for where in ("moment < TIMESTAMP '2024-03-30 12:00:00'", "ratio > 1 AND moment < '2024-03-30 12:00:00'"):
+        scan = table.scan(["id"], where, timezone="Asia/Tokyo")
+        assert ids(scan.to_df(spark)) == sorted(scan.to_arrow()["id"].to_pylist()) != []
+    assert table.scan(["id"], "upper(name) = 'N1'", timezone="Asia/Tokyo").to_df(spark).count() == 9
+    with pytest.raises(RefusedError, match=r"in America/New_York, not in Asia/Tokyo"):
+        table.scan(["id"], "hour(moment) = 3", timezone="Asia/Tokyo").to_df(spark)
+
+
+def test_wall_times_where_clocks_go_forward(table, spark, hostile):
+    """Times without zone that the session's clocks leave out are compared as they stand."""
+    hostile({"spark.sql.session.timeZone": "Europe/Berlin"})
+    where = "ratio > -100 AND wall > TIMESTAMP_NTZ '2024-03-31 02:30:00'"
+    scan = table.scan(["id"], where)
+    assert ids(scan.to_df(spark)) == sorted(scan.to_arrow()["id"].to_pylist()) != []
 
 
 @pytest.mark.parametrize("case", ["pk_overlapping", "java_deletes", "append_partitions", "java_evolved", "orc"])
@@ -282,7 +302,6 @@ def test_a_stream_that_has_fallen_behind_says_so(small, spark):
 @needs_source
 def test_streams_of_paimon_tables(spark, tmp_path):
     """Appends of a table without a key come once; a table with one is refused, because its changes are updates."""
-    from packstone.errors import RefusedError
     from packstone.spark.data_source import TableStreamReader
 
     shutil.copytree(FIXTURES / "append_unaware" / "table", tmp_path / "append")

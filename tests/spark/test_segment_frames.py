@@ -42,3 +42,14 @@ def test_a_dataframe_makes_and_fills_a_table(table, spark, tmp_path):
     assert (report.rows, report.status) == (100, "success")
     back = packstone.open(made.path, spark=spark).to_df(spark)
     assert sorted(map(tuple, back.collect())) == sorted(map(tuple, frame.collect()))
+
+
+def test_names_of_any_script(spark, tmp_path):
+    """Columns and fields that Spark takes in backquotes only: made from Spark's schema, filled, read in every way."""
+    nested = "named_struct('日本', 2, 'a.b', array(named_struct('x y', 3)))"
+    frame = spark.sql(f"SELECT 1 AS id, 'x' AS `größe`, {nested} AS s")
+    table = packstone.SegmentTable.create(str(tmp_path / "t"), frame.schema)
+    table.load(frame)
+    expected = [row.asDict(recursive=True) for row in frame.collect()]
+    for found in (table.to_df(spark), table.scan(where="`größe` = 'x'").to_df(spark), table.scan().to_df(spark)):
+        assert [row.asDict(recursive=True) for row in found.collect()] == expected

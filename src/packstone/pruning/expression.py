@@ -427,8 +427,11 @@ def _literal_sql(value: Plain) -> str:
         case bytes():
             return f"X'{value.hex()}'"
         case datetime():
-            zoned = value if value.tzinfo is None else value.astimezone(UTC)
-            return f"TIMESTAMP '{zoned.replace(tzinfo=None).isoformat(' ')}{'' if value.tzinfo is None else 'Z'}'"
+            # Not TIMESTAMP for a wall time: beside a column without zone, Spark would turn both into moments of the
+            # session's zone, and where its clocks go forward 03:00 is not after 02:30.
+            if value.tzinfo is None:
+                return f"TIMESTAMP_NTZ '{value.isoformat(' ')}'"
+            return f"TIMESTAMP '{value.astimezone(UTC).replace(tzinfo=None).isoformat(' ')}Z'"
         case _:
             return f"DATE '{value.isoformat()}'"
 

@@ -13,9 +13,10 @@ import itertools
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from packstone.errors import InvalidInputError
+from packstone.errors import InvalidInputError, RefusedError
 from packstone.pruning.expression import Filter, columns_of
 from packstone.pruning.parse_filter import parse_filter
+from packstone.pruning.resolve import resolve
 from packstone.scan.caches import process_caches
 from packstone.scan.read_at_once import read_at_once
 from packstone.scan.read_split import check_pushed, count_split, read_split
@@ -168,6 +169,7 @@ class Scan:
         plan = self._plan(request)
         names = plan.schema.names
         if plan.unpushed:  # Spark tests these, so it needs their columns
+            self._check_zone(plan.unpushed, session_zone(session))
             extra = {name.lower(): name for part in plan.unpushed for name in columns_of(part)}
             known = {name.lower() for name in names}
             needed = (*names, *(name for low, name in extra.items() if low not in known))
@@ -175,13 +177,35 @@ class Scan:
         frame = read_parquet_files(session, plan, self._needed(plan), family=self._source.family)
         if frame is not None:
             # Whole files come, also with row groups that are left out, so the filter stays even if all others match.
-            for test in () if self._where is None else spark_tests(self._where, self._source.schema):
+            for test in self._spark_tests(session_zone(session)):
                 frame = frame.where(test)
         else:
             frame = read_splits(session, plan, self._source.io)
             for part in plan.unpushed:
                 frame = frame.where(str(part))
         return frame.select([f"`{name.replace('`', '``')}`" for name in names])
+
+    def _check_zone(self, parts: Iterable[Expression], zone: str) -> None:
+        """Refuse what only Spark can test of times, and would test in another zone."""
+        import pyarrow as pa  # noqa: PLC0415 - slow to import
+
+        times = {one.name for one in self._source.schema if pa.types.is_temporal(one.type)}
+        doubtful = [part for part in parts if times.intersection(columns_of(part))]
+        if doubtful and self._zone not in (None, zone):
+            raise RefusedError(
+                f"Spark tests {doubtful[0]} in {zone}, not in {self._zone}; set spark.sql.session.timeZone, or leave "
+                "the zone of the scan out.",
+                table=self.table,
+            )
+
+    def _spark_tests(self, zone: str) -> tuple[str, ...]:
+        if self._where is None:
+            return ()
+        where, schema = self._where, self._source.schema
+        if self._zone not in (None, zone):
+            # Spark would take wall times for times of the session: it gets moments.
+            where = resolve(parse_filter(where) if isinstance(where, str) else where, schema, zone=str(self._zone))
+        return spark_tests(where, schema)
 
     def _needed(self, plan: ScanPlan) -> pa.Schema:
         """The columns that come out, and those of the filter."""

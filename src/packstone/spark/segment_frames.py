@@ -55,6 +55,22 @@ def is_spark_schema(schema: object) -> bool:
 def schema_ddl(schema: Any) -> str:  # noqa: ANN401 - pyspark's StructType
     """Write a schema of Spark as text."""
     return ", ".join(
-        f"`{field.name.replace('`', '``')}` {field.dataType.simpleString()}{'' if field.nullable else ' not null'}"
+        f"{_quoted(field.name)} {_type_text(field.dataType)}{'' if field.nullable else ' not null'}"
         for field in schema.fields
     )
+
+
+def _type_text(kind: Any) -> str:  # noqa: ANN401 - a DataType of pyspark
+    """As Spark writes it, but with the names of fields in backquotes."""
+    match kind.typeName():
+        case "array":
+            return f"array<{_type_text(kind.elementType)}>"
+        case "map":
+            return f"map<{_type_text(kind.keyType)},{_type_text(kind.valueType)}>"
+        case "struct":
+            return f"struct<{','.join(f'{_quoted(one.name)}:{_type_text(one.dataType)}' for one in kind.fields)}>"
+    return str(kind.simpleString())
+
+
+def _quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"

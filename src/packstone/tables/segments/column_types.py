@@ -40,7 +40,7 @@ ATOMIC_NAMES: Final = {
 MAX_PRECISION: Final = 38
 _DEFAULT_DECIMAL: Final = (10, 0)  # Spark's
 _TOKEN: Final = re.compile(r"\s*(?:(`(?:[^`]|``)+`)|([^\W\d]\w*|\d+\w*)|([<>(),:]))")
-_PLAIN_NAME: Final = re.compile(r"[^\W\d]\w*")
+_PLAIN_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")  # others, such as größe, Spark takes in backquotes only
 
 
 @dataclass(frozen=True, slots=True)
