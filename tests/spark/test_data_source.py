@@ -21,6 +21,7 @@ from packstone.errors import RefusedError
 from packstone.model.segment_options import SegmentOptions
 from packstone.service.paimon_table import PaimonTable
 from packstone.spark.scan_frames import read_splits
+from packstone.storage.local import LocalFileIO
 
 TESTS = Path(__file__).parents[1]
 IS_OLD = importlib.metadata.version("pyspark").startswith("3.")
@@ -102,7 +103,7 @@ def test_dataframes_by_tasks(table, everything, spark, utc):
     """What cannot be left to Spark's reader is read by tasks, and the same comes out."""
     for where in ("id BETWEEN 995 AND 1004", "ratio > 740", "FALSE", "TRUE"):
         plan = table.scan(where=where)._plan()
-        assert rows_of(read_splits(spark, plan)) == rows_of(everything.where(where)), where
+        assert rows_of(read_splits(spark, plan, LocalFileIO())) == rows_of(everything.where(where)), where
 
 
 def test_what_no_index_helps_with_is_left_to_spark(table, everything, spark):
