@@ -118,8 +118,8 @@ def poison(monkeypatch, spoil):
     """Let ``spoil(context, finish)`` run every attempt on the workers in place of the plain task."""
     plain = engine._task_function
 
-    def make(staging, job):
-        run_tasks = plain(staging, job)
+    def make(*arguments):
+        run_tasks = plain(*arguments)
 
         def run_poisoned(batches):
             from pyspark import TaskContext
@@ -152,8 +152,8 @@ def test_two_attempts_that_both_end(spark, orders, monkeypatch):
     """Of two copies of every task that write to the end, as speculation makes them, one is published."""
     plain = engine._task_function
 
-    def make(staging, job):
-        run_tasks = plain(staging, job)
+    def make(*arguments):
+        run_tasks = plain(*arguments)
 
         def run_twice(batches):
             for batch in batches:

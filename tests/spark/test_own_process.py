@@ -1,11 +1,10 @@
-"""Spark sessions in a process of their own: Connect, a cluster with speculation, spark-submit, a killed driver."""
+"""Spark sessions in a process of their own: Connect, spark-submit, a killed driver. Clusters are in cluster/."""
 
 from __future__ import annotations
 
 import importlib.metadata
 import json
 import os
-import re
 import signal
 import subprocess
 import sys
@@ -60,100 +59,6 @@ def test_spark_connect_gives_the_same_result(orders, program, tmp_path):
     assert out == "done\n", (tmp_path / "program0.log").read_text()[-3000:]
     assert len(orders.files()) == 3
     assert orders.ids() == before
-
-
-SPECULATION = """
-import os, sys, time
-from pyspark.sql import SparkSession
-import packstone
-from packstone import Budget, MergeOptions
-from packstone.spark import engine
-
-plain = engine._task_function
-marks = sys.argv[2]
-
-def make(staging, job):
-    run_tasks = plain(staging, job)
-
-    def slow(batches):
-        from pyspark import TaskContext
-
-        context = TaskContext.get()
-        done = list(run_tasks(batches))
-        open(f"{marks}/{context.partitionId()}-{context.attemptNumber()}", "w").close()
-        if context.partitionId() == 0 and context.attemptNumber() == 0:
-            time.sleep(60)  # wrote everything, and then hangs: the copy overtakes it
-        yield from done
-
-    return slow
-
-engine._task_function = make
-settings = {
-    "driver.host": "127.0.0.1", "driver.bindAddress": "127.0.0.1", "executor.memory": "512m", "ui.enabled": "false",
-    "speculation": "true", "speculation.interval": "100ms", "speculation.multiplier": "1.1",
-    "speculation.quantile": "0.5", "speculation.efficiency.enabled": "false",
-}
-builder = SparkSession.builder.master(sys.argv[3])
-for key, value in settings.items():
-    builder = builder.config(f"spark.{key}", value)
-spark = builder.getOrCreate()
-outcome = packstone.open(sys.argv[1], spark=spark).compact(MergeOptions(min_files=2), budget=Budget(parallel=4))
-print(outcome.files_after)
-spark.stop()
-"""
-
-
-@pytest.fixture
-def cluster(spark_env, tmp_path):
-    """A master and two workers at two addresses: Spark starts no copy of a task on the host of the original."""
-    import pyspark
-
-    home = Path(pyspark.__file__).parent
-    started = []
-
-    def start(what, host, *arguments):
-        log = tmp_path / f"{what}-{host}.log"
-        env = {**spark_env, "SPARK_HOME": str(home), "SPARK_LOCAL_IP": host, "SPARK_DAEMON_MEMORY": "256m"}
-        env["SPARK_DAEMON_JAVA_OPTS"] = os.environ.get("PACKSTONE_JVM_OPTIONS", "")
-        command = [str(home / "bin" / "spark-class"), f"org.apache.spark.deploy.{what.lower()}.{what}", *arguments]
-        with log.open("w") as out:
-            started.append(
-                subprocess.Popen([*command, "--host", host, "--webui-port", "0"], env=env, stderr=out, stdout=out)
-            )
-        return log
-
-    master = wait_for(start("Master", "127.0.0.1", "--port", "0"), r"(spark://127.0.0.1:[1-9][0-9]*)")
-    for host in ("127.0.0.1", "127.0.0.2"):
-        work = str(tmp_path / f"work-{host}")
-        wait_for(start("Worker", host, "-c", "1", "-m", "600m", "-d", work, master), "Successfully registered")
-    yield master
-    for child in started:
-        child.kill()
-        child.wait()
-
-
-def wait_for(log, pattern):
-    """Wait until a log says something; return what."""
-    until = time.monotonic() + 60
-    while (found := re.search(pattern, log.read_text())) is None:
-        assert time.monotonic() < until, log.read_text()[-2000:]
-        time.sleep(0.05)
-    return found.group()
-
-
-@pytest.mark.soak
-def test_speculative_copies_double_nothing(orders, program, cluster, tmp_path):
-    """On a cluster with speculation two attempts write the same unit to its end; one of them is published."""
-    before = orders.write(partitions=4).ids()
-    marks = tmp_path / "marks"
-    marks.mkdir()
-    child = program(SPECULATION, orders.path, marks, cluster)
-    out, _ = child.communicate(timeout=120)
-    assert out == "4\n", (tmp_path / "program0.log").read_text()[-3000:]
-    assert {"0-0", "0-1"} <= {path.name for path in marks.iterdir()}
-    assert len(orders.files()) == 4
-    assert orders.ids() == before
-    assert orders.staged() == []
 
 
 DRIVER = """

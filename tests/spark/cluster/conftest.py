@@ -8,7 +8,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from standalone import Cluster, Driver
+from standalone import SPECULATION, Cluster, Driver
 
 
 @pytest.fixture(scope="package")
@@ -19,19 +19,10 @@ def cluster(spark_env, tmp_path_factory):
     cluster.close()
 
 
-SPECULATION = {
-    "spark_speculation": "true",
-    "spark_speculation_interval": "100ms",
-    "spark_speculation_multiplier": "1.1",
-    "spark_speculation_quantile": "0.5",
-    "spark_speculation_efficiency_enabled": "false",
-}
-
-
 @pytest.fixture(scope="package")
 def driver(cluster, tmp_path_factory):
     """A session on the cluster that starts copies of slow tasks soon, and takes up to three failures of a task."""
-    driver = Driver(cluster, tmp_path_factory.mktemp("driver") / "driver.log", **SPECULATION)
+    driver = Driver(cluster, tmp_path_factory.mktemp("driver") / "driver.log", SPECULATION)
     yield driver
     driver.close()
 

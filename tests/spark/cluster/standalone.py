@@ -22,6 +22,13 @@ REPO = Path(__file__).parents[3]
 SPARK_HOME = Path(pyspark.__file__).parent
 HOSTS = ("127.0.0.1", "127.0.0.2")
 ON_EXECUTORS = ("numpy", "numpy.libs", "pyarrow", "fastavro")  # all that executors need beside Spark's own Python
+SPECULATION = {
+    "spark.speculation": "true",
+    "spark.speculation.interval": "100ms",
+    "spark.speculation.multiplier": "1.1",
+    "spark.speculation.quantile": "0.5",
+    "spark.speculation.efficiency.enabled": "false",
+}
 JVM = os.environ.get("PACKSTONE_JVM_OPTIONS") or "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
 
@@ -88,7 +95,8 @@ class Cluster:
         self.env = {name: value for name, value in env.items() if name not in outside}
         self.env["SPARK_HOME"] = str(SPARK_HOME)
         self._started: list[subprocess.Popen[bytes]] = []
-        self.python = make_python(folder / "executor-python", packages=ON_EXECUTORS)
+        needs_pandas = pyspark.__version__.startswith("3.")  # Spark's own worker does, before Spark 4
+        self.python = make_python(folder / "executor-python", packages=ON_EXECUTORS, whole=needs_pandas)
         self.master = self._wait_for(self._start("Master", HOSTS[0], "--port", "0"), r"(spark://127.0.0.1:[1-9]\d*)")
         logs = [
             self._start("Worker", host, "-c", "2", "-m", "1200m", "-d", str(folder / f"work-{host}"), self.master)
@@ -97,7 +105,7 @@ class Cluster:
         for log in logs:
             self._wait_for(log, "Successfully registered")
 
-    def settings(self, **more: str) -> dict[str, str]:
+    def settings(self) -> dict[str, str]:
         """What an application on this cluster needs: small, quick to start, on this machine only."""
         return {
             "spark.driver.host": HOSTS[0],
@@ -109,18 +117,15 @@ class Cluster:
             "spark.ui.enabled": "false",
             "spark.ui.showConsoleProgress": "false",
             "spark.log.level": "ERROR",
-            **{key.replace("_", "."): value for key, value in more.items()},
         }
 
     def submit(self, *arguments: object, env: dict[str, str] | None = None, options: tuple[str, ...] = ()):
         """``spark-submit`` with the classic job; executors have their own Python, the driver has ours."""
         confs = [part for key, value in self.settings().items() for part in ("--conf", f"{key}={value}")]
         command = [str(SPARK_HOME / "bin" / "spark-submit"), "--master", self.master, "--driver-java-options", JVM]
-        ours = {"PYSPARK_PYTHON": str(self.python), "PYSPARK_DRIVER_PYTHON": sys.executable}
-        if "PYTHONPATH" in os.environ:
-            ours["PYTHONPATH"] = os.environ["PYTHONPATH"]
         return subprocess.run(
-            [*command, *confs, *options, *map(str, arguments)], env={**self.env, **ours, **(env or {})},
+            [*command, *confs, *options, *map(str, arguments)],
+            env={**self.env, **self.driver_env(), **(env or {})},
             capture_output=True, text=True, check=False, timeout=300, cwd=self.folder,
         )  # fmt: skip
 
@@ -133,13 +138,18 @@ class Cluster:
                     found[pid] = family(pid) - {pid}
         return found
 
-    def writers(self, below: Path) -> set[int]:
-        """The Python workers of executors that hold a staged data file open."""
+    def driver_env(self) -> dict[str, str]:
+        """What a driver with our Python needs to start executors with theirs."""
+        ours = {"PYSPARK_PYTHON": str(self.python), "PYSPARK_DRIVER_PYTHON": sys.executable}
+        return ours | {name: os.environ[name] for name in ("PYTHONPATH",) if name in os.environ}
+
+    def writers(self, below: Path, *, ending: str = ".data") -> set[int]:
+        """The Python workers of executors that hold a data file open below a folder."""
         found = set()
         for pid in set().union(*self.executors().values()):
             with contextlib.suppress(OSError):
                 names = [str(link.readlink()) for link in Path(f"/proc/{pid}/fd").iterdir()]
-                if any(name.startswith(str(below)) and name.endswith(".data") for name in names):
+                if any(name.startswith(str(below)) and name.endswith(ending) for name in names):
                     found.add(pid)
         return found
 
@@ -183,17 +193,15 @@ class Cluster:
 class Driver:
     """A driver of its own on the cluster; see session_server.py."""
 
-    def __init__(self, cluster: Cluster, log: Path, **settings: str) -> None:
+    def __init__(self, cluster: Cluster, log: Path, settings: dict[str, str] | None = None) -> None:
         self.log = log
-        confs = {**cluster.settings(**settings), "spark.master": cluster.master, "spark.driver.extraJavaOptions": JVM}
+        confs = {**cluster.settings(), **(settings or {}), "spark.master": cluster.master}
+        confs["spark.driver.extraJavaOptions"] = JVM
         command = [sys.executable, str(Path(__file__).with_name("session_server.py")), json.dumps(confs)]
-        ours = {"PYSPARK_PYTHON": str(cluster.python)}
-        if "PYTHONPATH" in os.environ:
-            ours["PYTHONPATH"] = os.environ["PYTHONPATH"]
         with log.open("w") as out:
             self.process = subprocess.Popen(
                 command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=out, text=True, cwd=cluster.folder,
-                env={**cluster.env, **ours},
+                env={**cluster.env, **cluster.driver_env()},
             )  # fmt: skip
         self.answer()
 

@@ -1,0 +1,134 @@
+"""The long forms: copies that write to the end, a stage that is run again, one process killed after the other."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import random
+import signal
+import time
+
+import duckdb
+import pytest
+from standalone import JVM, SPECULATION, wait_until
+
+import packstone
+
+pytestmark = pytest.mark.soak
+
+ROUNDS = 12
+SIGNALS = {"executor": signal.SIGKILL, "worker": signal.SIGKILL, "stop": signal.SIGSTOP}
+
+HANGS = """
+import json, sys, time
+from pyspark.sql import SparkSession
+import packstone
+from packstone import Budget, MergeOptions
+from packstone.spark import engine
+
+plain = engine._task_function
+marks = sys.argv[2]
+
+def make(*arguments):
+    run_tasks = plain(*arguments)
+
+    def slow(batches):
+        from pyspark import TaskContext
+
+        context = TaskContext.get()
+        done = list(run_tasks(batches))
+        open(f"{marks}/{context.partitionId()}-{context.attemptNumber()}", "w").close()
+        if context.partitionId() == 0 and context.attemptNumber() == 0:
+            time.sleep(60)  # wrote everything, and then hangs: the copy overtakes it
+        yield from done
+
+    return slow
+
+engine._task_function = make
+builder = SparkSession.builder.master(sys.argv[3])
+for key, value in json.loads(sys.argv[4]).items():
+    builder = builder.config(key, value)
+spark = builder.getOrCreate()
+outcome = packstone.open(sys.argv[1], spark=spark).compact(MergeOptions(min_files=2), budget=Budget(parallel=4))
+print(outcome.files_after)
+spark.stop()
+"""
+
+
+def test_speculative_copies_double_nothing(cluster, orders, program, rows, tmp_path):
+    """On a cluster with speculation two attempts write the same unit to its end; one of them is published."""
+    orders.write(partitions=4)
+    before = rows(orders.path)
+    marks = tmp_path / "marks"
+    marks.mkdir()
+    settings = {**cluster.settings(), **SPECULATION, "spark.driver.extraJavaOptions": JVM}
+    env = {**cluster.driver_env(), "SPARK_HOME": cluster.env["SPARK_HOME"]}
+    child = program(HANGS, orders.path, marks, cluster.master, json.dumps(settings), env=env)
+    out, _ = child.communicate(timeout=300)
+    assert out == "4\n", (tmp_path / "program0.log").read_text()[-3000:]
+    assert {"0-0", "0-1"} <= {path.name for path in marks.iterdir()}
+    assert len(orders.files()) == 4
+    assert rows(orders.path) == before
+    assert orders.staged() == []
+
+
+LOAD = """
+import json, sys
+from pyspark.sql import SparkSession
+from pyspark.sql.functions import expr
+import packstone
+
+builder = SparkSession.builder.master(sys.argv[2])
+for key, value in json.loads(sys.argv[3]).items():
+    builder = builder.config(key, value)
+spark = builder.getOrCreate()
+table = packstone.SegmentTable.create(sys.argv[1], "id long, b string", sort_by=["id"])
+text = expr("repeat(sha2(string(id), 512), 8) as b")
+wide = spark.range(0, 60_000, 1, 8).select(expr("id * 7919 % 65521 as id"), text)
+print(table.load(wide, sort_scope="global").rows)
+spark.stop()
+"""
+
+
+def test_a_stage_is_run_again(cluster, program, tmp_path):
+    """An executor dies with its shuffle files while a sorted load writes: Spark runs the stage before it again."""
+    path = tmp_path / "sales"
+    settings = {**cluster.settings(), "spark.driver.extraJavaOptions": JVM, "spark.sql.shuffle.partitions": "4"}
+    env = {**cluster.driver_env(), "SPARK_HOME": cluster.env["SPARK_HOME"]}
+    child = program(LOAD, path, cluster.master, json.dumps(settings), env=env)
+    lost = wait_until(lambda: next(iter(cluster.writers(path, ending=".parquet")), None), what="a task that writes")
+    os.kill(cluster.executor_of(lost), signal.SIGKILL)
+    out, _ = child.communicate(timeout=300)
+    assert out == "60000\n", (tmp_path / "program0.log").read_text()[-3000:]
+    files = list(packstone.open(str(path)).files().paths)
+    counted = duckdb.sql(f"select count(*), count(distinct id) from read_parquet({files})").fetchall()
+    assert counted == [(60_000, 60_000)]
+
+
+@pytest.mark.parametrize("seed", range(ROUNDS))
+def test_one_process_after_the_other(cluster, driver, orders, rows, seed):
+    """Whatever is killed or stopped, in whatever order, once or twice a run: the rows stay the same."""
+    chosen = random.Random(seed)
+    orders.write(partitions=3, files=6, rows=2_000, width=4_000)
+    before = rows(orders.path)
+    driver.begin(orders.path, parallel=3)
+    stopped = set()
+    for what in chosen.choice((("executor",), ("worker",), ("stop",), ("stop", "worker"), ("executor", "worker"))):
+        victims = cluster.writers(orders.path.parent) - stopped
+        until = time.monotonic() + (2 if stopped else 90)  # a second one may come too late
+        while not victims and time.monotonic() < until:
+            time.sleep(0.02)
+            victims = cluster.writers(orders.path.parent) - stopped
+        if victims:
+            victim = chosen.choice(sorted(victims))
+            os.kill(cluster.executor_of(victim) if what == "executor" else victim, SIGNALS[what])
+            stopped.add(victim)
+    assert stopped
+    assert driver.answer() == {"status": "committed", "files_after": 3}
+    for pid in stopped:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGCONT)
+    assert len(orders.files()) == 3
+    assert rows(orders.path) == before
+    assert orders.staged() == []
