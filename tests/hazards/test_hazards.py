@@ -5,7 +5,7 @@ crash point) has tests of its own; here each hazard is met once, as it would be 
 """
 
 import contextlib
-import gzip
+import lzma
 import os
 import re
 import time
@@ -357,7 +357,7 @@ def test_hazard_30_text(packstone, lake):
     }
     alone = {
         "bom.csv": b"\xef\xbb\xbf1,bom\n",
-        "zipped.csv.gz": gzip.compress(b"1,gz\n"),
+        "zipped.csv.xz": lzma.compress(b"1,xz\n"),
         "doc.xml": b"<?xml version='1.0'?>\n<a>\n</a>\n",
         "doc.json": b'{\n "a": 1\n}\n',
     }

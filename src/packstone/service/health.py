@@ -174,7 +174,7 @@ def _add_hazards(io: FileIO, health: Health, listing: PartitionListing, *, optio
         )
     if empty := sum(1 for fact in facts if fact.file_format is FileFormat.EMPTY):
         _warn(health, "empty-file", where=where, evidence=f"{empty} files of 0 bytes")
-    texts = [fact.first_line for fact in facts if fact.file_format is FileFormat.TEXT and fact.first_line]
+    texts = [fact.first_line for fact in facts if fact.first_line]
     if len(texts) >= _MANY_FORMATS and len(set(texts)) == 1:
         _warn(
             health,

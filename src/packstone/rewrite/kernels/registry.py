@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Final
 from packstone.errors import UnfaithfulError
 from packstone.model.file_format import FileFormat
 from packstone.rewrite.kernels import orc_kernel, parquet_kernel, text_kernel
+from packstone.rewrite.kernels.compressed_text_kernel import CompressedTextKernel
+from packstone.rewrite.text_codec import TextCodec, format_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -17,6 +19,7 @@ KERNELS: Final[Mapping[str, MergeKernel]] = {
     FileFormat.PARQUET: parquet_kernel,
     FileFormat.TEXT: text_kernel,
     FileFormat.ORC: orc_kernel,
+    **{format_of(codec): CompressedTextKernel(codec) for codec in TextCodec},
 }
 
 

@@ -6,7 +6,6 @@ holds text is left alone and reported.
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -14,10 +13,12 @@ from packstone.errors import UnreadableFileError
 from packstone.model.file_format import FileFormat
 from packstone.model.unit import How
 from packstone.rewrite.parquet_footer import one_line
+from packstone.rewrite.text_codec import TextCodec, format_of
+from packstone.tables.hive.compressed_facts import compressed_facts
 from packstone.tables.hive.file_verdict import FileFacts, LookedAt, Verdict, not_merged
 from packstone.tables.hive.orc_facts import orc_facts
 from packstone.tables.hive.parquet_facts import parquet_facts
-from packstone.tables.hive.text_facts import WIDE_MARKS, text_facts
+from packstone.tables.hive.text_facts import NO_TEXT, WIDE_MARKS, text_facts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -36,11 +37,14 @@ class MergedFormat:
     facts: Callable[[LookedAt], FileFacts]
 
 
+_COMPRESSED = MergedFormat(how=How.CONCATENATE, facts=compressed_facts)
 # A new format is a module, a row here, and one in ``rewrite/kernels/registry.py``.
 MERGED_FORMATS: Mapping[FileFormat, MergedFormat] = {
     FileFormat.PARQUET: MergedFormat(how=How.REWRITE, facts=parquet_facts),
     FileFormat.TEXT: MergedFormat(how=How.CONCATENATE, facts=text_facts),
     FileFormat.ORC: MergedFormat(how=How.STITCH, facts=orc_facts),
+    FileFormat.COMPRESSED: _COMPRESSED,
+    **{format_of(codec): _COMPRESSED for codec in TextCodec},
 }
 
 _MAGIC: tuple[tuple[bytes, FileFormat], ...] = (
@@ -82,7 +86,6 @@ _FORMAT_OF_ENDING: Mapping[str, FileFormat] = {
     "zip": FileFormat.COMPRESSED,
 }
 _ENDINGS_WITH_MAGIC = frozenset({"gz", "bz2", "zst"})  # Hadoop's other codecs write blocks that begin with a length
-_NO_TEXT = re.compile(rb"[\x00\x0e-\x19\x7f]")  # Hive's delimiters are \x01 to \x08, and \x1a to \x1f are in use too
 
 
 def read_file_facts(io: FileIO, directory: str, file: FileEntry, *, codec: str) -> FileFacts:
@@ -113,7 +116,7 @@ def read_file_facts(io: FileIO, directory: str, file: FileEntry, *, codec: str) 
 def _format_of(head: bytes, ending: str) -> FileFormat:
     """The format by the first bytes; the name decides only where those could be either."""
     found, named = sniff_format(head), _FORMAT_OF_ENDING.get(ending)
-    if found in _SHORT_MAGIC and named in (FileFormat.TEXT, None) and not _NO_TEXT.search(head):
+    if found in _SHORT_MAGIC and named in (FileFormat.TEXT, None) and not NO_TEXT.search(head):
         return FileFormat.TEXT
     has_no_magic = named is FileFormat.COMPRESSED and ending not in _ENDINGS_WITH_MAGIC
     if has_no_magic and found in (FileFormat.TEXT, FileFormat.UNKNOWN):
@@ -139,5 +142,5 @@ def sniff_format(head: bytes) -> FileFormat:
     for magic, found in _MAGIC:
         if head.startswith(magic):
             return found
-    is_text = head.startswith(WIDE_MARKS) or not _NO_TEXT.search(head)
+    is_text = head.startswith(WIDE_MARKS) or not NO_TEXT.search(head)
     return FileFormat.TEXT if is_text else FileFormat.UNKNOWN

@@ -14,13 +14,28 @@ if TYPE_CHECKING:
 # Digits at the end of a name are a task id to Hive, which removes "duplicates" of one task (HIVE-17403); ours end
 # in a letter.
 _OUTPUT = re.compile(r"^packstone-(?P<run>\d{8}T\d{6}-[0-9a-f]{6})-\d{5,}m(\.|$)")
+_CODEC_ENDINGS = frozenset({"gz", "bz2", "zst", "lz4", "snappy", "deflate"})
 
 
 def output_name(run: str, unit: int, inputs: tuple[FileEntry, ...]) -> str:
     """Name an output: by run and unit, with the ending that the inputs share."""
-    endings = {posixpath.splitext(file.name)[1] for file in inputs}
-    ending = endings.pop() if len(endings) == 1 else ""
+    endings = [_whole_ending(file.name) for file in inputs]
+    # In capitals or not, it is one ending; without it, readers would not know how a file is compressed.
+    ending = endings[0] if len({one.lower() for one in endings}) == 1 else ""
     return f"packstone-{run}-{unit:05d}m{ending}"
+
+
+def inner_ending(name: str) -> str:
+    """What stands before the ending of a codec (``csv`` of ``x.csv.gz``), if it is a word, in lower case."""
+    stem, ending = posixpath.splitext(name)
+    inner = posixpath.splitext(stem)[1][1:]
+    return inner.lower() if ending[1:].lower() in _CODEC_ENDINGS and inner.isalpha() else ""
+
+
+def _whole_ending(name: str) -> str:
+    """The ending, and before that of a codec the one of the text: people read ``*.csv.gz``."""
+    stem, ending = posixpath.splitext(name)
+    return posixpath.splitext(stem)[1] + ending if inner_ending(name) else ending
 
 
 def known_outputs(journal: Journal, listing: PartitionListing) -> frozenset[str]:
