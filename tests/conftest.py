@@ -246,3 +246,22 @@ def use_s3(monkeypatch, request):
         return f"s3://lake/{request.node.nodeid.rpartition('::')[2].replace('/', '-')}"
 
     return use
+
+
+@pytest.fixture(scope="session")
+def hdfs(tmp_path_factory):
+    """A real NameNode and DataNode."""
+    from hdfs_cluster import HdfsCluster
+
+    cluster = HdfsCluster(tmp_path_factory.mktemp("hdfs"))
+    cluster.start()
+    yield cluster
+    cluster.stop()
+
+
+@pytest.fixture
+def use_hdfs(monkeypatch, request, hdfs):
+    """Point this process at the cluster; answers with a path of the test's own on it."""
+    for name, value in hdfs.env.items():
+        monkeypatch.setenv(name, value)
+    return f"{hdfs.url}/{request.node.nodeid.rpartition('::')[2].replace('/', '-').replace(':', '-')}"

@@ -26,6 +26,8 @@ from packstone.service.hive_table import HiveTable
 from packstone.service.interrupts import interruptible
 from packstone.storage import local
 from packstone.storage.faulty import Action, Fault, FaultyFileIO, Moment
+from packstone.storage.hdfs import HdfsFileIO
+from packstone.storage.hdfs_settings import HdfsSettings
 from packstone.storage.local import LocalFileIO
 from packstone.storage.ownership import Owner, ProcessIdentity, claim
 from packstone.storage.s3 import S3FileIO, S3Settings
@@ -128,13 +130,19 @@ def _become(uid):
     os.setuid(uid)
 
 
+def _store(env):
+    """The store that these variables tell of."""
+    if "HADOOP_CONF_DIR" in env:
+        return HdfsFileIO(HdfsSettings.from_environment("hdfs:///", os.environ))
+    return S3FileIO(S3Settings.from_environment(os.environ)) if env else LocalFileIO()
+
+
 def _call(job):
     fault = job.get("fault")
     if fault is not None:
         fault = Fault(step=fault["step"], action=Action(fault["action"]), moment=Moment(fault["moment"]))
     os.environ.update(job.get("env") or {})
-    inner = S3FileIO(S3Settings.from_environment(os.environ)) if job.get("env") else LocalFileIO()
-    io = FaultyFileIO(inner, fault=fault)
+    io = FaultyFileIO(_store(job.get("env") or {}), fault=fault)
     answer = {}
     try:
         if job.get("uid") is not None:

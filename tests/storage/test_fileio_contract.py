@@ -6,23 +6,31 @@ without rename moves by copying, which takes a new time.
 
 import os
 import pickle
+from dataclasses import replace
 
 import pytest
 
 from packstone.model.files import Permissions
 from packstone.storage.faulty import FaultyFileIO
 from packstone.storage.fileio import Kind
+from packstone.storage.hdfs import HdfsFileIO
+from packstone.storage.hdfs_settings import HdfsSettings
 from packstone.storage.local import LocalFileIO
 from packstone.storage.memory import MemoryFileIO
 from packstone.storage.s3 import S3FileIO, S3Settings
 
 
-@pytest.fixture(params=["local", "local by link", "memory", "faulty local", "faulty memory", "seaweed", "moto"])
+@pytest.fixture(params=["local", "local by link", "memory", "faulty local", "faulty memory", "seaweed", "moto", "hdfs"])
 def store(request, tmp_path, monkeypatch, use_s3):
     """Each store, with a folder in it to work in."""
     if request.param in ("seaweed", "moto"):
         folder = use_s3(request.getfixturevalue(request.param)) + "/a b%3Ac=1/work"
         return S3FileIO(S3Settings.from_environment(os.environ)), folder
+    if request.param == "hdfs":
+        folder = request.getfixturevalue("use_hdfs") + "/a b%3Ac=1/work"
+        io = HdfsFileIO(HdfsSettings.from_environment(folder, os.environ))
+        io.make_dirs(folder)
+        return io, folder
     io = MemoryFileIO() if "memory" in request.param else LocalFileIO()
     if "by link" in request.param:
         monkeypatch.setattr("packstone.storage.local._rename_noreplace", lambda *_: 38)  # ENOSYS: an older kernel
@@ -201,7 +209,7 @@ def test_permissions_are_set(store):
         with pytest.raises(PermissionError):
             io.set_permissions(f"{folder}/a", Permissions(uid=mine.uid, gid=mine.gid, mode=0o600))
         return
-    wanted = Permissions(uid=mine.uid, gid=mine.gid, mode=0o600)
+    wanted = replace(mine, mode=0o600)
     io.set_permissions(f"{folder}/a", wanted)
     assert io.stat(f"{folder}/a").permissions == wanted
 

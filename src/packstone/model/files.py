@@ -7,14 +7,24 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
 class Permissions:
-    """Who owns a file and who may read it; outputs get those of their inputs."""
+    """Who owns a file, who may read it, and how it is kept; outputs get those of their inputs.
 
-    uid: int
-    gid: int
+    Local files have numbers, HDFS has names and a replication. ``attributes`` are what a listing does not show: entries
+    of an ACL, extended attributes. Records of before there were stores other than local ones lack the later fields.
+    """
+
+    uid: int = -1
+    gid: int = -1
     mode: int
+    owner: str = ""
+    group: str = ""
+    replication: int = 0  # 0: the store has none
+    attributes: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        return f"{self.uid}:{self.gid} {self.mode:04o}"
+        who = f"{self.owner}:{self.group}" if self.owner else f"{self.uid}:{self.gid}"
+        copies = f" x{self.replication}" if self.replication else ""
+        return " ".join((f"{who} {self.mode:04o}{copies}", *self.attributes))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

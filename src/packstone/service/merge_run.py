@@ -33,6 +33,7 @@ from packstone.tables.hive.tasks import HIVE_JOB
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    from packstone.model.files import FileEntry, Permissions
     from packstone.model.filters import Budget
     from packstone.model.merge_options import MergeOptions
     from packstone.service.engine import Engine
@@ -164,8 +165,15 @@ class MergeRun:
             codec=self.options.codec,
             header_lines=self.options.header_lines,
             verify=self.options.verify,
-            permissions=planned.inputs[0].permissions,
+            permissions=self._permissions(work.plan.listing.directory, planned.inputs[0]),
         )
+
+    def _permissions(self, directory: str, first: FileEntry) -> Permissions:
+        """What all inputs of a unit agree in; an input that is gone by now is found out by its task."""
+        try:
+            return self.session.io.read_permissions(f"{directory}/{first.name}")
+        except FileNotFoundError:
+            return first.permissions
 
     def _over_budget(self, planned: PlannedUnit) -> str | None:
         budget = self.budget

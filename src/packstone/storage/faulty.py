@@ -68,6 +68,10 @@ class FaultyFileIO:
         """Read from the inner store."""
         return self._inner.stat(path)
 
+    def read_permissions(self, path: str) -> Permissions:
+        """Read from the inner store."""
+        return self._inner.read_permissions(path)
+
     def read_bytes(self, path: str) -> bytes:
         """Read from the inner store."""
         return self._inner.read_bytes(path)

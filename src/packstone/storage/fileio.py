@@ -65,6 +65,10 @@ class FileIO(Protocol):
         """Describe one path, or None if there is nothing."""
         ...
 
+    def read_permissions(self, path: str) -> Permissions:
+        """Read what a listing shows of owner and mode and what it does not show: ACLs, extended attributes."""
+        ...
+
     def read_bytes(self, path: str) -> bytes:
         """Read a small file whole."""
         ...
@@ -120,7 +124,7 @@ class FileIO(Protocol):
         ...
 
     def set_permissions(self, path: str, permissions: Permissions) -> None:
-        """Step: set owner, group and mode; PermissionError if we may not."""
+        """Step: set owner, group, mode and all else that they hold; PermissionError if we may not."""
         ...
 
     def free_bytes(self, path: str) -> int:

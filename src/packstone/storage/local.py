@@ -8,10 +8,12 @@ import os
 import shutil
 import stat as stat_bits
 import tempfile
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from packstone.model.files import Permissions
 from packstone.storage.fileio import Capabilities, Entry, Kind
+from packstone.storage.local_attributes import read_attributes, set_attributes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -44,6 +46,11 @@ class LocalFileIO:
             return _entry(os.path.basename(path), os.lstat(path))
         except (FileNotFoundError, NotADirectoryError):
             return None
+
+    def read_permissions(self, path: str) -> Permissions:
+        """Owner, group, mode, the ACL and the user's extended attributes."""
+        found = _entry(os.path.basename(path), os.lstat(path)).permissions
+        return replace(found, attributes=read_attributes(path))
 
     def read_bytes(self, path: str) -> bytes:
         """Read a small file whole."""
@@ -128,11 +135,12 @@ class LocalFileIO:
         _fsync(path, os.O_RDONLY)
 
     def set_permissions(self, path: str, permissions: Permissions) -> None:
-        """Set owner and group where they differ (that may need rights), then the mode."""
+        """Set owner and group where they differ (that may need rights), then mode, ACL and extended attributes."""
         now = os.lstat(path)
         if (now.st_uid, now.st_gid) != (permissions.uid, permissions.gid):
             os.chown(path, permissions.uid, permissions.gid)
         os.chmod(path, permissions.mode)
+        set_attributes(path, permissions.attributes)
 
     def free_bytes(self, path: str) -> int:
         """What an unprivileged user may still write."""

@@ -44,6 +44,12 @@ class MemoryFileIO:
             return Entry(name=name, kind=Kind.DIRECTORY, size_bytes=0, mtime_ns=0, permissions=_ROOT_OWNED)
         return None
 
+    def read_permissions(self, path: str) -> Permissions:
+        """Return what was set."""
+        if path not in self._files:
+            raise FileNotFoundError(path)
+        return self._files[path][2]
+
     def read_bytes(self, path: str) -> bytes:
         """Return the content."""
         if path not in self._files:

@@ -104,6 +104,10 @@ class S3FileIO:
             return _folder(posixpath.basename(path)) if is_there or not key else None
         return None  # not even the bucket
 
+    def read_permissions(self, path: str) -> Permissions:  # noqa: ARG002 - the protocol's signature
+        """Objects have none."""
+        return _NOBODY
+
     def read_bytes(self, path: str) -> bytes:
         """Read a small object whole."""
         import obstore  # noqa: PLC0415 - an extra

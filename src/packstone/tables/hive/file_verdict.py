@@ -48,12 +48,12 @@ class LookedAt:
     codec: str  # the one asked for, or ``keep``
 
     def mergeable(self, shared: str, *, rows: int = 0, codec: str = "", first_line: str = "") -> FileFacts:
-        """It is merged with the files that share this line; ending, owner and mode must always agree."""
+        """It is merged with the files that share this line; ending, owner, mode and ACL must always agree."""
         return FileFacts(
             name=self.file.name,
             file_format=self.file_format,
             verdict=Verdict.MERGEABLE,
-            group=f"{self.file_format} {shared} .{self.ending} {self.file.permissions}",
+            group=f"{self.file_format} {shared} .{self.ending} {self.io.read_permissions(self.path)}",
             rows=rows,
             codec=codec,
             first_line=first_line,

@@ -1,0 +1,317 @@
+"""Files of HDFS, by the library ``hdfs-native``: no JVM, and Spark's workers use it as the driver does.
+
+A path is ``hdfs://nn:9000/data/t``; percent signs in it are part of the name, as for Hadoop itself. What commits are
+built on is the NameNode: a rename without overwriting is atomic, exclusive and in the journal when it returns, so
+names need no syncing. Bytes are synced by the DataNodes before a file is closed.
+
+A NameNode that is away or in safe mode is waited for: by the library while nothing listens, by us while it refuses.
+A rename may have happened although its answer was lost, so after an error the names are looked at.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import functools
+import getpass
+import grp
+import os
+import posixpath
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from packstone.model.files import Permissions
+from packstone.storage.fileio import Capabilities, Entry, Kind
+from packstone.storage.hdfs_acl import acl_entries, acl_texts
+from packstone.storage.hdfs_errors import as_os_errors
+from packstone.storage.hdfs_settings import HdfsSettings
+from packstone.storage.hdfs_writer import HdfsWriter
+from packstone.storage.s3_reader import ObjectReader
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from hdfs_native import Client, FileStatus
+
+T = TypeVar("T")
+
+_NO_QUOTA: Final = 1 << 63  # the library shows Hadoop's -1 as an unsigned number
+_PLENTY: Final = 1 << 62
+_MAY_WRITE: Final = 0o3  # write and enter
+_WAITS_SECONDS: Final = (0.2, 0.5, 1, 2, 4, 8, 15, 15, 15)  # a NameNode leaves safe mode half a minute after its start
+_ASIDE_ATTEMPTS: Final = 3
+
+
+@dataclass(frozen=True, slots=True)
+class HdfsFileIO:
+    """``FileIO`` on ``hdfs-native``; holds settings only, each process opens its own client."""
+
+    settings: HdfsSettings
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """All that a commit wants."""
+        return Capabilities(atomic_rename=True, create_if_absent=True, durable_write=True)
+
+    def list_dir(self, path: str) -> Iterator[Entry]:
+        """Yield entries as the NameNode sends them."""
+        inside = self._inside(path)
+        for found in self._ask(path, lambda client: list(client.list_status(inside))):
+            if found.path == inside and not found.isdir:
+                raise NotADirectoryError(errno.ENOTDIR, "Not a directory", path)
+            yield _entry(found)
+
+    def stat(self, path: str) -> Entry | None:
+        """Describe one path; above the root there is nothing."""
+        if not self._is_inside(path):
+            return None
+        with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+            return _entry(self._info(path))
+        return None
+
+    def read_permissions(self, path: str) -> Permissions:
+        """Owner, group, mode, replication and the entries of the ACL."""
+        found = _entry(self._info(path)).permissions
+        acl = self._ask(path, lambda client: client.get_acl_status(self._inside(path)))
+        return _with_acl(found, acl_texts(acl.entries))
+
+    def read_bytes(self, path: str) -> bytes:
+        """Read a small file whole."""
+        return self._ask(path, lambda client: _read_range(client.read(self._inside(path)), 0, None))
+
+    def open_input(self, path: str) -> Any:  # noqa: ANN401 - pyarrow has no types
+        """Open for random reads, with read-ahead."""
+        import pyarrow as pa  # noqa: PLC0415 - slow to import, not needed to plan
+
+        reader = self._ask(path, lambda client: client.read(self._inside(path)))
+
+        def fetch(start: int, stop: int) -> bytes:
+            with as_os_errors(path):
+                return _read_range(reader, start, stop)
+
+        return pa.PythonFile(ObjectReader(fetch, len(reader)), mode="r")
+
+    def open_output(self, path: str) -> Any:  # noqa: ANN401 - pyarrow has no types
+        """Open a new file; it is durable when closed, and a close that fails raises."""
+        import pyarrow as pa  # noqa: PLC0415 - slow to import, not needed to plan
+
+        return pa.PythonFile(self._create(path, overwrite=True), mode="w")
+
+    def write_new(self, path: str, data: bytes) -> None:
+        """Write aside, then rename: the NameNode lets one of many succeed."""
+        aside = self._write_aside(path, data)
+        try:
+            self.move(aside, path)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                self.remove(aside)
+            raise
+
+    def replace(self, path: str, data: bytes) -> None:
+        """Write aside, then rename over, which is one step of the NameNode."""
+        aside = self._write_aside(path, data)
+        self._rename(aside, path, overwrite=True)
+
+    def move(self, source: str, target: str) -> None:
+        """Rename without replacing; a rename whose answer was lost counts as done."""
+        self._rename(source, target, overwrite=False)
+
+    def remove(self, path: str) -> None:
+        """Delete one file; an absent one is fine. Nothing goes to the trash."""
+        with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+            self._ask(path, lambda client: client.delete(self._inside(path), recursive=False))
+
+    def remove_tree(self, path: str) -> None:
+        """Delete a folder of our own with all that is in it, in one step of the NameNode."""
+        with contextlib.suppress(OSError):
+            self._ask(path, lambda client: client.delete(self._inside(path), recursive=True))
+
+    def remove_empty_dir(self, path: str) -> bool:
+        """Delete the directory if nothing is in it."""
+        try:
+            self._ask(path, lambda client: client.delete(self._inside(path), recursive=False))
+        except FileNotFoundError:
+            return True
+        except OSError:
+            return False
+        return True
+
+    def make_dirs(self, path: str) -> None:
+        """Create the directory and its ancestors."""
+        self._ask(path, lambda client: client.mkdirs(self._inside(path), create_parent=True))
+
+    def sync_dir(self, path: str) -> None:
+        """Nothing to do: names are in the NameNode's journal before it answers."""
+
+    def sync_file(self, path: str) -> None:
+        """Nothing to do: files are synced before they are closed, and only their writer could."""
+
+    def set_permissions(self, path: str, permissions: Permissions) -> None:
+        """Set owner and group where they differ (that may need rights), mode, ACL and replication."""
+        inside, now = self._inside(path), self.read_permissions(path)
+        if (now.owner, now.group) != (permissions.owner, permissions.group):
+            self._ask(path, lambda client: client.set_owner(inside, permissions.owner, permissions.group))
+        if permissions.attributes:
+            entries = acl_entries(permissions.attributes, mode=permissions.mode)
+            self._ask(path, lambda client: client.set_acl(inside, entries))
+        elif now.attributes:
+            self._ask(path, lambda client: client.remove_acl(inside))
+        self._ask(path, lambda client: client.set_permission(inside, permissions.mode))
+        if permissions.replication not in (0, now.replication):
+            self._ask(path, lambda client: client.set_replication(inside, permissions.replication))
+
+    def free_bytes(self, path: str) -> int:
+        """What the space quotas of the path's ancestors leave; how full the disks are the library cannot tell."""
+        at, free = self._existing_ancestor(self._inside(path)), _PLENTY
+        while at != "/":  # the root's summary walks over all there is
+            free = min(free, self._free_below_quota(at))
+            at = posixpath.dirname(at)
+        return free
+
+    def store_id(self, path: str) -> str:
+        """Name the HDFS; encryption zones, between which a rename fails, the library cannot tell."""
+        self._inside(path)
+        return self.settings.url
+
+    def may_write(self, path: str) -> bool:
+        """Judge by owner, group and mode; the library cannot ask the NameNode, and a superuser is not recognised."""
+        with contextlib.suppress(OSError):
+            found = self._info(path)
+            user = self.settings.user or getpass.getuser()
+            shift = 6 if found.owner == user else 3 if found.group in _groups() else 0
+            return found.permission >> shift & _MAY_WRITE == _MAY_WRITE
+        return False
+
+    def read_summary(self, path: str) -> Any:  # noqa: ANN401 - the library's own type
+        """Sum up a folder: length, quotas and what is consumed of them."""
+        return self._ask(path, lambda client: client.get_content_summary(self._inside(path)))
+
+    def _is_inside(self, path: str) -> bool:
+        return path == self.settings.url or path.startswith(f"{self.settings.url}/")
+
+    def _inside(self, path: str) -> str:
+        if not self._is_inside(path):
+            raise FileNotFoundError(errno.ENOENT, f"Not a path of {self.settings.url}", path)
+        return path[len(self.settings.url) :].rstrip("/") or "/"
+
+    def _ask(self, path: str, question: Callable[[Client], T]) -> T:
+        """Ask the NameNode, again and again while it is not ready."""
+        for wait_seconds in (*_WAITS_SECONDS, None):
+            try:
+                with as_os_errors(path):
+                    return question(_client(os.getpid(), self.settings))
+            except BlockingIOError:  # what EAGAIN is: safe mode, a standby
+                if wait_seconds is None:
+                    raise
+                time.sleep(wait_seconds)
+        raise AssertionError("the last wait raises")
+
+    def _info(self, path: str) -> FileStatus:
+        return self._ask(path, lambda client: client.get_file_info(self._inside(path)))
+
+    def _create(self, path: str, *, overwrite: bool) -> HdfsWriter:
+        from hdfs_native import WriteOptions  # noqa: PLC0415 - an extra
+
+        options = WriteOptions(overwrite=overwrite, create_parent=False, permission=0o644)
+        return HdfsWriter(self._ask(path, lambda client: client.create(self._inside(path), options)), path)
+
+    def _write_aside(self, path: str, data: bytes) -> str:
+        for attempt in range(_ASIDE_ATTEMPTS):
+            aside = f"{posixpath.dirname(path)}/.new-{os.urandom(8).hex()}"
+            try:
+                with self._create(aside, overwrite=False) as file:
+                    file.write(data)
+            except FileExistsError:  # our own create, whose answer was lost and which was sent again
+                if attempt == _ASIDE_ATTEMPTS - 1:
+                    raise
+            except BaseException:
+                with contextlib.suppress(OSError):
+                    self.remove(aside)
+                raise
+            else:
+                return aside
+        raise AssertionError("the last attempt raises")
+
+    def _rename(self, source: str, target: str, *, overwrite: bool) -> None:
+        before = self._info(source)
+        inside = self._inside(target)
+        try:
+            self._ask(source, lambda client: client.rename(self._inside(source), inside, overwrite=overwrite))
+        except OSError as error:
+            if source != target and self._was_moved(before, source, target):
+                return
+            if isinstance(error, FileExistsError):
+                raise FileExistsError(errno.EEXIST, "File exists", target) from error
+            if isinstance(error, NotADirectoryError):
+                raise NotADirectoryError(errno.ENOTDIR, "Not a directory", target) from error
+            raise
+
+    def _was_moved(self, before: FileStatus, source: str, target: str) -> bool:
+        with contextlib.suppress(OSError):
+            there = self._info(target)
+            return self.stat(source) is None and _marks(there) == _marks(before)
+        return False
+
+    def _free_below_quota(self, inside: str) -> int:
+        summary = self.read_summary(self.settings.url + inside)
+        if summary.space_quota >= _NO_QUOTA:
+            return _PLENTY
+        # A quota counts every replica; new files get the default, which the root does not say, so the mean decides.
+        copies = max(1, -(-summary.space_consumed // summary.length)) if summary.length else 1
+        return max(0, summary.space_quota - summary.space_consumed) // copies
+
+    def _existing_ancestor(self, inside: str) -> str:
+        at = inside
+        while at != "/" and self.stat(self.settings.url + at) is None:
+            at = posixpath.dirname(at)
+        return at
+
+
+# A forked child opens its own client. Connections to DataNodes the library keeps for some seconds in a place that all
+# clients share, so a process should not fork right after it read data; Spark's workers are forked from one that never does.
+@functools.cache
+def _client(pid: int, settings: HdfsSettings) -> Client:  # noqa: ARG001 - the key is its use
+    from hdfs_native import Client  # noqa: PLC0415 - an extra
+
+    return Client(settings.url, dict(settings.client))
+
+
+def _entry(found: FileStatus) -> Entry:
+    return Entry(
+        name=posixpath.basename(found.path),
+        kind=Kind.DIRECTORY if found.isdir else Kind.FILE,
+        size_bytes=found.length,
+        mtime_ns=found.modification_time * 1_000_000,
+        permissions=Permissions(
+            mode=found.permission & 0o7777, owner=found.owner, group=found.group, replication=found.replication or 0
+        ),
+    )
+
+
+def _with_acl(permissions: Permissions, acl: tuple[str, ...]) -> Permissions:
+    return Permissions(
+        mode=permissions.mode,
+        owner=permissions.owner,
+        group=permissions.group,
+        replication=permissions.replication,
+        attributes=acl,
+    )
+
+
+def _marks(found: FileStatus) -> tuple[object, ...]:
+    """What tells one file from another; the library shows no inode number."""
+    return found.isdir, found.length, found.modification_time, found.owner, found.group, found.permission
+
+
+def _read_range(reader: Any, start: int, stop: int | None) -> bytes:  # noqa: ANN401 - the library's own type
+    length = (len(reader) if stop is None else stop) - start
+    return reader.read_range(start, length) if length > 0 else b""
+
+
+def _groups() -> set[str]:
+    names = set()
+    for number in os.getgroups():
+        with contextlib.suppress(KeyError):
+            names.add(grp.getgrgid(number).gr_name)
+    return names

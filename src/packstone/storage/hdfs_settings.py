@@ -1,0 +1,76 @@
+"""Where an HDFS is and how to reach it: from the Hadoop configuration, as every Hadoop client reads it.
+
+The files are read once, on the driver, and what a client needs of them travels with the ``HdfsFileIO`` to Spark's
+workers, whose machines need no configuration of their own. Nothing secret is among it: tickets and tokens are found by
+each process in its own environment (``KRB5CCNAME``, ``HADOOP_TOKEN_FILE_LOCATION``).
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+from urllib.parse import urlsplit
+from xml.etree import ElementTree
+
+from packstone.errors import InvalidInputError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+SCHEME: Final = "hdfs"
+_FILES: Final = ("core-site.xml", "hdfs-site.xml")
+_DEFAULT_FS: Final = "fs.defaultFS"
+# What the library reads of the configuration: name services, security, and how it writes.
+_TRAVELS: Final = ("dfs.", "hadoop.security.", "hadoop.rpc.", "fs.viewfs.", "ipc.client.", _DEFAULT_FS)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HdfsSettings:
+    """One HDFS: ``hdfs://nn:9000`` or ``hdfs://nameservice``, and the client's settings."""
+
+    url: str
+    client: tuple[tuple[str, str], ...] = ()
+    user: str = ""  # empty: whom HADOOP_USER_NAME, the ticket or the operating system names
+
+    @classmethod
+    def from_environment(cls, address: str, environment: Mapping[str, str]) -> HdfsSettings:
+        """Read the Hadoop configuration; ``hdfs:///path`` means its ``fs.defaultFS``."""
+        found = read_configuration(environment)
+        user = environment.get("HADOOP_USER_NAME", "")
+        return cls(url=_root_of(address, found), client=tuple(sorted(found.items())), user=user)
+
+
+def read_configuration(environment: Mapping[str, str]) -> dict[str, str]:
+    """Read what a client needs of core-site.xml and hdfs-site.xml; empty where there is no configuration."""
+    folder = environment.get("HADOOP_CONF_DIR", "")
+    if not folder and environment.get("HADOOP_HOME"):
+        folder = f"{environment['HADOOP_HOME']}/etc/hadoop"
+    paths = (f"{folder}/{name}" for name in _FILES if folder)
+    return {name: value for path in paths if os.path.exists(path) for name, value in _properties(path)}
+
+
+def _properties(path: str) -> Iterator[tuple[str, str]]:
+    try:
+        root = ElementTree.parse(path).getroot()  # noqa: S314 - the machine's own configuration
+    except ElementTree.ParseError as error:
+        raise InvalidInputError(f"The Hadoop configuration {path} is no XML ({error}); mend it.", file=path) from error
+    for prop in root.iter("property"):
+        name, value = (prop.findtext("name") or "").strip(), (prop.findtext("value") or "").strip()
+        if name.startswith(_TRAVELS):
+            yield name, value
+
+
+def _root_of(address: str, found: Mapping[str, str]) -> str:
+    parts = urlsplit(address)
+    if parts.scheme.lower() != SCHEME:
+        raise InvalidInputError(f"{address} is no hdfs: address; give one such as hdfs://namenode:8020/data.")
+    if parts.netloc:
+        return f"{SCHEME}://{parts.netloc}"
+    default = urlsplit(found.get(_DEFAULT_FS, ""))
+    if default.scheme != SCHEME or not default.netloc:
+        raise InvalidInputError(
+            f"{address} names no NameNode, and there is no fs.defaultFS with one; set HADOOP_CONF_DIR to the folder of "
+            f"core-site.xml, or give an address such as hdfs://namenode:8020/data."
+        )
+    return f"{SCHEME}://{default.netloc}"

@@ -1,0 +1,233 @@
+"""A real NameNode and a real DataNode on free ports of this machine, started once for those tests that ask.
+
+``make test`` brings their jars (``scripts/fetch-hdfs-jars``). Both can be stopped, killed and started in the middle.
+"""
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+UP_SECONDS = 120
+_JVM = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xmx256m", "-Xshare:auto")
+# What Hadoop 2.7 (from PyPI, where there is no Maven) needs on a Java of today.
+_OLD_JVM = (
+    "--add-opens=java.base/java.lang=ALL-UNNAMED",
+    "--add-opens=java.base/java.nio=ALL-UNNAMED",
+    "--add-opens=java.base/sun.nio.ch=ALL-UNNAMED",
+    "--add-opens=java.security.jgss/sun.security.krb5=ALL-UNNAMED",
+)
+_LOG4J = """log4j.rootLogger=WARN,out
+log4j.appender.out=org.apache.log4j.ConsoleAppender
+log4j.appender.out.layout=org.apache.log4j.PatternLayout
+log4j.appender.out.layout.ConversionPattern=%d{ISO8601} %p %c: %m%n
+"""
+_CLASSES = {
+    "namenode": "org.apache.hadoop.hdfs.server.namenode.NameNode",
+    "datanode": "org.apache.hadoop.hdfs.server.datanode.DataNode",
+}
+
+
+class HdfsCluster:
+    """One NameNode and one DataNode in a temporary folder."""
+
+    def __init__(self, folder: Path, **settings: str) -> None:
+        self._folder, self._jars = folder, _find_jars()
+        ports = _free_ports(5)
+        self.port, self._data_port = ports[0], ports[1]
+        self.url = f"hdfs://127.0.0.1:{self.port}"
+        self.conf = folder / "conf"
+        self._running: dict[str, subprocess.Popen] = {}
+        self._write_configuration(ports, settings)
+        self._java("namenode", "-format", "-nonInteractive").wait(UP_SECONDS)
+
+    @property
+    def env(self) -> dict[str, str]:
+        """What a process needs to know to use it; it gives up on a NameNode that is away sooner than is usual."""
+        return {"HADOOP_CONF_DIR": str(self.conf)}
+
+    def start(self, *names: str) -> None:
+        """Start both, or those named, and wait until they serve."""
+        for name in names or ("namenode", "datanode"):
+            self._running[name] = self._java(name)
+        self.wait_ready()
+
+    def stop(self, *names: str, kill: bool = False) -> None:
+        """Stop both, or those named; ``kill`` gives them no chance to say so."""
+        for name in names or ("datanode", "namenode"):
+            process = self._running.pop(name, None)
+            if process is not None:
+                process.send_signal(signal.SIGKILL if kill else signal.SIGTERM)
+                process.wait(60)
+
+    def wait_ready(self) -> None:
+        """Wait until the NameNode is out of safe mode and knows a DataNode, as far as they run."""
+        until = time.monotonic() + UP_SECONDS
+        ports = {"namenode": self.port, "datanode": self._data_port}
+        for name in self._running:
+            while not _listens(ports[name]):
+                self._check_alive(name, until)
+        if len(self._running) == len(_CLASSES):
+            while not self._takes_a_file():
+                self._check_alive("datanode", until)
+
+    def client(self):
+        """A client that is not ours, but the library's own."""
+        from hdfs_native import Client
+
+        return Client(self.url, {"fs.defaultFS": self.url})
+
+    def put(self, path: str, content: bytes) -> None:
+        """Write a file, by that client."""
+        from hdfs_native import WriteOptions
+
+        with self.client().create(path, WriteOptions(overwrite=True)) as file:
+            file.write(content)
+
+    def get(self, path: str) -> bytes:
+        """Read a file, by that client."""
+        return self.client().read(path).read()
+
+    def java(self, *arguments: str) -> str:
+        """Run a command of Hadoop's own Java client, as ``hdfs`` does; returns what it prints."""
+        command = [*self._command(), *arguments]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+        assert done.returncode == 0, (arguments, done.stdout, done.stderr)
+        return done.stdout
+
+    def log(self, name: str) -> str:
+        """What one of them wrote."""
+        return (self._folder / f"{name}.log").read_text(errors="replace")
+
+    def _takes_a_file(self) -> bool:
+        try:
+            self.put("/.ready", b"yes")
+        except (OSError, RuntimeError):
+            return False
+        return True
+
+    def _check_alive(self, name: str, until: float) -> None:
+        assert self._running[name].poll() is None, f"the {name} ended:\n{self.log(name)[-4000:]}"
+        assert time.monotonic() < until, f"the {name} does not serve:\n{self.log(name)[-4000:]}"
+        time.sleep(0.1)
+
+    def _java(self, name: str, *arguments: str) -> subprocess.Popen:
+        command = [*self._command(), _CLASSES[name], "-conf", str(self.conf / "hdfs-site.xml"), *arguments]
+        with (self._folder / f"{name}.log").open("ab") as log:
+            return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=self._folder)
+
+    def _command(self) -> list[str]:
+        is_old = any(jar.name.startswith("hadoop-hdfs-2") for jar in self._jars)
+        path = os.pathsep.join(map(str, (*self._jars, *((self._jars[0].parent,) if is_old else ()))))
+        more = _OLD_JVM if is_old else ()
+        return ["java", *_JVM, *more, f"-Dlog4j.configuration=file:{self.conf}/log4j.properties", "-cp", path]
+
+    def _write_configuration(self, ports: list[int], settings: dict[str, str]) -> None:
+        self.conf.mkdir(parents=True)
+        (self.conf / "log4j.properties").write_text(_LOG4J)
+        ours = {
+            "fs.defaultFS": self.url,
+            "hadoop.tmp.dir": f"{self._folder}/tmp",
+            "dfs.namenode.name.dir": f"file://{self._folder}/name",
+            "dfs.datanode.data.dir": f"file://{self._folder}/data",
+            "dfs.replication": "1",
+            "dfs.namenode.http-address": f"127.0.0.1:{ports[2]}",
+            "dfs.datanode.address": f"127.0.0.1:{ports[1]}",
+            "dfs.datanode.http.address": f"127.0.0.1:{ports[3]}",
+            "dfs.datanode.ipc.address": f"127.0.0.1:{ports[4]}",
+            "dfs.namenode.safemode.extension": "0",
+            "dfs.namenode.acls.enabled": "true",
+            # Otherwise the library waits half a second for each file that it closes sooner than the DataNode reports it.
+            "dfs.namenode.file.close.num-committed-allowed": "1",
+            "dfs.namenode.fs-limits.min-block-size": "1024",
+            "dfs.heartbeat.interval": "1",
+            "dfs.namenode.edits.noeditlogchannelflush": "true",  # we kill processes, not machines
+            **settings,
+        }
+        items = "".join(f"<property><name>{k}</name><value>{v}</value></property>\n" for k, v in ours.items())
+        for name in ("core-site.xml", "hdfs-site.xml"):
+            (self.conf / name).write_text(f"<configuration>\n{items}</configuration>\n")
+
+
+def _find_jars() -> list[Path]:
+    venv = os.environ.get("PACKSTONE_SERVERS_VENV") or Path(sys.prefix).resolve().parent / ".venv-servers"
+    folder = Path(venv) / "hdfs-jars"
+    reason = folder / "why-not.txt"
+    jars = sorted(folder.glob("*.jar"))
+    if not jars or reason.exists():
+        pytest.skip(reason.read_text().strip() if reason.exists() else f"no NameNode in {folder}; run `make test`")
+    if shutil.which("java") is None:
+        pytest.skip("there is no Java for a NameNode")
+    return jars
+
+
+def _free_ports(count: int) -> list[int]:
+    sockets = [socket.socket() for _ in range(count)]
+    for each in sockets:
+        each.bind(("127.0.0.1", 0))
+    ports = [each.getsockname()[1] for each in sockets]
+    for each in sockets:
+        each.close()
+    return ports
+
+
+def _listens(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+class LossyProxy:
+    """Stands before the NameNode and, when told so, lets a call through but loses its answer with the connection."""
+
+    def __init__(self, port: int) -> None:
+        self._to = ("127.0.0.1", port)
+        self._listening = socket.create_server(("127.0.0.1", 0))
+        self.url = f"hdfs://127.0.0.1:{self._listening.getsockname()[1]}"
+        self.lose_answer_of = b""  # of the next call that holds these bytes
+        self.lost = 0
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def close(self) -> None:
+        """Take no more connections."""
+        self._listening.close()
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                client, _ = self._listening.accept()
+            except OSError:
+                return
+            server = socket.create_connection(self._to)
+            losing = threading.Event()
+            for work in (self._ask, self._answer):
+                threading.Thread(target=work, args=(client, server, losing), daemon=True).start()
+
+    def _ask(self, client: socket.socket, server: socket.socket, losing: threading.Event) -> None:
+        with client, server:
+            while data := _received(client):
+                if self.lose_answer_of and self.lose_answer_of in data:
+                    self.lose_answer_of = b""
+                    losing.set()
+                server.sendall(data)
+
+    def _answer(self, client: socket.socket, server: socket.socket, losing: threading.Event) -> None:
+        while data := _received(server):
+            if losing.is_set():
+                self.lost += 1
+                client.shutdown(socket.SHUT_RDWR)
+                return
+            client.sendall(data)
+
+
+def _received(end: socket.socket) -> bytes:
+    try:
+        return end.recv(1 << 16)
+    except OSError:
+        return b""

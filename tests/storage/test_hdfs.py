@@ -1,0 +1,150 @@
+"""HDFS: what its FileIO promises beyond the common contract, on a real NameNode and DataNode."""
+
+import os
+import time
+from dataclasses import replace
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hdfs_cluster import LossyProxy
+
+from packstone.errors import InvalidInputError
+from packstone.storage.fileio import Kind
+from packstone.storage.hdfs import HdfsFileIO
+from packstone.storage.hdfs_settings import HdfsSettings
+
+
+@pytest.fixture
+def io_and_folder(use_hdfs):
+    """The store, and a folder of the test's own."""
+    io = HdfsFileIO(HdfsSettings.from_environment(use_hdfs, os.environ))
+    io.make_dirs(use_hdfs)
+    return io, use_hdfs
+
+
+@pytest.fixture
+def lossy(hdfs, io_and_folder):
+    """A proxy that can lose answers, and the store seen through it."""
+    proxy = LossyProxy(hdfs.port)
+    io = HdfsFileIO(HdfsSettings(url=proxy.url))
+    yield proxy, io, proxy.url + io_and_folder[1].removeprefix(hdfs.url)
+    proxy.close()
+
+
+def test_of_many_processes_one_creates(io_and_folder, children, hdfs):
+    """Of many processes that create the same names at the same moments, each name has one winner, and its bytes."""
+    io, folder = io_and_folder
+    paths = [f"{folder}/{number}" for number in range(5)]
+    calls = {"paths": paths, "start": time.monotonic() + 1.5, "interval": 0.2, "env": hdfs.env}
+    pids = [children.start("write_new_each", **calls) for _ in range(6)]
+    answers = {pid: children.wait(pid)["value"] for pid in pids}
+    assert sorted(path for won in answers.values() for path in won) == paths
+    for pid, won in answers.items():
+        assert all(io.read_bytes(path) == f"{pid}".encode() * 10_000 for path in won)
+    assert sorted(entry.name for entry in io.list_dir(folder)) == [str(number) for number in range(5)]
+
+
+def test_a_rename_whose_answer_was_lost_is_done(lossy):
+    """The NameNode renamed and the answer was lost: the move is done, and no rival of itself."""
+    proxy, io, folder = lossy
+    io.replace(f"{folder}/a", b"rows")
+    proxy.lose_answer_of = b"rename2"
+    io.move(f"{folder}/a", f"{folder}/b")
+    assert proxy.lost == 1
+    assert [entry.name for entry in io.list_dir(folder)] == ["b"]
+    proxy.lose_answer_of = b"rename2"
+    io.write_new(f"{folder}/new", b"once")
+    assert proxy.lost == 2
+    with pytest.raises(FileExistsError):
+        io.write_new(f"{folder}/new", b"twice")
+    assert io.read_bytes(f"{folder}/new") == b"once"
+
+
+def test_the_root_and_what_is_above(io_and_folder, hdfs):
+    """The authority alone is the root folder; what path algebra makes above it is nothing, not an error."""
+    io, _ = io_and_folder
+    assert io.stat(hdfs.url).kind is Kind.DIRECTORY
+    assert io.stat(f"{hdfs.url}/").kind is Kind.DIRECTORY
+    assert [io.stat(path) for path in ("hdfs:/", "hdfs:", "/", "hdfs://other:1/x")] == [None] * 4
+
+
+def test_no_authority_means_the_default(hdfs):
+    """``hdfs:///`` is the configuration's fs.defaultFS; without one the sentence says what to set."""
+    assert HdfsSettings.from_environment("hdfs:///data", hdfs.env).url == hdfs.url
+    assert HdfsSettings.from_environment("hdfs://ns1/data", {}).url == "hdfs://ns1"
+    with pytest.raises(InvalidInputError, match="HADOOP_CONF_DIR"):
+        HdfsSettings.from_environment("hdfs:///data", {})
+
+
+def test_the_name_service_of_the_configuration_is_used(io_and_folder, hdfs, tmp_path):
+    """A name service with two NameNodes, of which one is away, is reached by its logical name."""
+    io, folder = io_and_folder
+    io.replace(f"{folder}/a", b"x")
+    own = {
+        "dfs.nameservices": "ns1",
+        "dfs.ha.namenodes.ns1": "one,two",
+        "dfs.namenode.rpc-address.ns1.one": "127.0.0.1:1",
+        "dfs.namenode.rpc-address.ns1.two": hdfs.url.removeprefix("hdfs://"),
+    }
+    items = "".join(f"<property><name>{k}</name><value>{v}</value></property>" for k, v in own.items())
+    (tmp_path / "hdfs-site.xml").write_text(f"<configuration>{items}</configuration>")
+    settings = HdfsSettings.from_environment("hdfs://ns1", {"HADOOP_CONF_DIR": str(tmp_path)})
+    assert HdfsFileIO(settings).read_bytes(f"hdfs://ns1{folder.removeprefix(hdfs.url)}/a") == b"x"
+
+
+def test_owner_group_mode_acl_and_replication_are_set_and_read(io_and_folder):
+    """All that a file is kept with is read by one call and set by another; setting less takes away."""
+    io, folder = io_and_folder
+    io.replace(f"{folder}/a", b"x")
+    plain = io.read_permissions(f"{folder}/a")
+    rich = replace(plain, owner="ann", group="analysts", mode=0o670, replication=2)
+    rich = replace(rich, attributes=("group::r--", "user:joe:rw-"))
+    io.set_permissions(f"{folder}/a", rich)
+    assert io.read_permissions(f"{folder}/a") == rich
+    assert str(rich) == "ann:analysts 0670 x2 group::r-- user:joe:rw-"
+    io.set_permissions(f"{folder}/a", plain)
+    assert io.read_permissions(f"{folder}/a") == plain
+
+
+def test_parquet_of_many_row_groups_is_read_at_random(io_and_folder, hdfs):
+    """PyArrow reads any row group and column of a file that it wrote itself, and the library's own client the same."""
+    io, folder = io_and_folder
+    table = pa.table({"id": range(300_000), "name": [f"name {at % 977}" for at in range(300_000)]})
+    with io.open_output(f"{folder}/t.parquet") as file:
+        pq.write_table(table, file, row_group_size=10_000)
+    with io.open_input(f"{folder}/t.parquet") as source:
+        file = pq.ParquetFile(source)
+        picked = pa.concat_tables([file.read_row_group(at, columns=["name"]) for at in (29, 0, 17)])
+        assert picked["name"][10_000].as_py() == "name 0"
+        assert file.read().equals(table)
+    whole = hdfs.get(f"{folder.removeprefix(hdfs.url)}/t.parquet")
+    assert pq.ParquetFile(pa.BufferReader(whole)).read().equals(table)
+
+
+def test_errors_are_one_line_with_a_number_and_the_path(io_and_folder):
+    """What the NameNode refuses is an OSError of the right kind, without a Java stack."""
+    io, folder = io_and_folder
+    io.replace(f"{folder}/a", b"x")
+    with pytest.raises(NotADirectoryError) as below:
+        io.replace(f"{folder}/a/b", b"x")
+    with pytest.raises(OSError, match="is a directory or file under source") as under:
+        io.move(folder, f"{folder}/under")
+    for error in (below.value, under.value):
+        assert "\n" not in error.strerror
+        assert error.filename.startswith(folder)
+
+
+def test_a_forked_process_opens_a_client_of_its_own(io_and_folder):
+    """A child that was forked after its parent had asked the NameNode can ask it too, and read and write."""
+    io, folder = io_and_folder
+    assert io.stat(folder).kind is Kind.DIRECTORY
+    pid = os.fork()
+    if not pid:
+        try:
+            io.replace(f"{folder}/b", b"x")
+            io.replace(f"{folder}/c", io.read_bytes(f"{folder}/b") + b"y")
+        finally:
+            os._exit(0)
+    os.waitpid(pid, 0)
+    assert io.read_bytes(f"{folder}/c") == b"xy"
