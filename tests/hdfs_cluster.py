@@ -3,6 +3,7 @@
 ``make test`` brings their jars (``scripts/fetch-hdfs-jars``). Both can be stopped, killed and started in the middle.
 """
 
+import contextlib
 import os
 import shutil
 import signal
@@ -42,15 +43,18 @@ class HdfsCluster:
         self._folder, self._jars = folder, _find_jars()
         ports = _free_ports(5)
         self.port, self._data_port = ports[0], ports[1]
-        self.url = f"hdfs://127.0.0.1:{self.port}"
+        self.direct_url = f"hdfs://127.0.0.1:{self.port}"
+        self.proxy = NameNodeProxy(self.port)
+        self.url = self.proxy.url  # what tests use
         self.conf = folder / "conf"
+        self._client = None
         self._running: dict[str, subprocess.Popen] = {}
         self._write_configuration(ports, settings)
         self._java("namenode", "-format", "-nonInteractive").wait(UP_SECONDS)
 
     @property
     def env(self) -> dict[str, str]:
-        """What a process needs to know to use it; it gives up on a NameNode that is away sooner than is usual."""
+        """What a process needs to know to use it."""
         return {"HADOOP_CONF_DIR": str(self.conf)}
 
     def start(self, *names: str) -> None:
@@ -61,6 +65,8 @@ class HdfsCluster:
 
     def stop(self, *names: str, kill: bool = False) -> None:
         """Stop both, or those named; ``kill`` gives them no chance to say so."""
+        if not names:
+            self.proxy.close()
         for name in names or ("datanode", "namenode"):
             process = self._running.pop(name, None)
             if process is not None:
@@ -82,7 +88,9 @@ class HdfsCluster:
         """A client that is not ours, but the library's own."""
         from hdfs_native import Client
 
-        return Client(self.url, {"fs.defaultFS": self.url})
+        if self._client is None:
+            self._client = Client(self.url, {"fs.defaultFS": self.url})
+        return self._client
 
     def put(self, path: str, content: bytes) -> None:
         """Write a file, by that client."""
@@ -119,7 +127,7 @@ class HdfsCluster:
         time.sleep(0.1)
 
     def _java(self, name: str, *arguments: str) -> subprocess.Popen:
-        command = [*self._command(), _CLASSES[name], "-conf", str(self.conf / "hdfs-site.xml"), *arguments]
+        command = [*self._command(), _CLASSES[name], "-conf", str(self._folder / "servers.xml"), *arguments]
         with (self._folder / f"{name}.log").open("ab") as log:
             return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=self._folder)
 
@@ -133,8 +141,8 @@ class HdfsCluster:
         self.conf.mkdir(parents=True)
         (self.conf / "log4j.properties").write_text(_LOG4J)
         ours = {
-            "fs.defaultFS": self.url,
-            "hadoop.tmp.dir": f"{self._folder}/tmp",
+            "fs.defaultFS": self.direct_url,
+            "hadoop.tmp.dir": f"{self._folder}/scratch",
             "dfs.namenode.name.dir": f"file://{self._folder}/name",
             "dfs.datanode.data.dir": f"file://{self._folder}/data",
             "dfs.replication": "1",
@@ -144,16 +152,15 @@ class HdfsCluster:
             "dfs.datanode.ipc.address": f"127.0.0.1:{ports[4]}",
             "dfs.namenode.safemode.extension": "0",
             "dfs.namenode.acls.enabled": "true",
-            # Otherwise the library waits half a second for each file that it closes sooner than the DataNode reports it.
-            "dfs.namenode.file.close.num-committed-allowed": "1",
             "dfs.namenode.fs-limits.min-block-size": "1024",
             "dfs.heartbeat.interval": "1",
             "dfs.namenode.edits.noeditlogchannelflush": "true",  # we kill processes, not machines
             **settings,
         }
         items = "".join(f"<property><name>{k}</name><value>{v}</value></property>\n" for k, v in ours.items())
-        for name in ("core-site.xml", "hdfs-site.xml"):
-            (self.conf / name).write_text(f"<configuration>\n{items}</configuration>\n")
+        (self._folder / "servers.xml").write_text(f"<configuration>\n{items}</configuration>\n")
+        default = f"<property><name>fs.defaultFS</name><value>{self.url}</value></property>"
+        (self.conf / "core-site.xml").write_text(f"<configuration>{default}</configuration>\n")
 
 
 def _find_jars() -> list[Path]:
@@ -183,11 +190,17 @@ def _listens(port: int) -> bool:
         return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
-class LossyProxy:
-    """Stands before the NameNode and, when told so, lets a call through but loses its answer with the connection."""
+class NameNodeProxy:
+    """Stands before the NameNode and, when told so, lets a call through but loses its answer with the connection.
 
-    def __init__(self, port: int) -> None:
+    The call that closes a file it holds back for some milliseconds: one that comes before the DataNode's report of the
+    file is answered with no, and the library waits half a second before it asks again. With several replicas that is
+    rare; with one it is every file.
+    """
+
+    def __init__(self, port: int, *, hold_seconds: float = 0.015) -> None:
         self._to = ("127.0.0.1", port)
+        self._hold_seconds = hold_seconds
         self._listening = socket.create_server(("127.0.0.1", 0))
         self.url = f"hdfs://127.0.0.1:{self._listening.getsockname()[1]}"
         self.lose_answer_of = b""  # of the next call that holds these bytes
@@ -204,7 +217,13 @@ class LossyProxy:
                 client, _ = self._listening.accept()
             except OSError:
                 return
-            server = socket.create_connection(self._to)
+            try:
+                server = socket.create_connection(self._to)
+            except OSError:
+                client.close()
+                continue
+            for end in (client, server):
+                end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             losing = threading.Event()
             for work in (self._ask, self._answer):
                 threading.Thread(target=work, args=(client, server, losing), daemon=True).start()
@@ -215,15 +234,21 @@ class LossyProxy:
                 if self.lose_answer_of and self.lose_answer_of in data:
                     self.lose_answer_of = b""
                     losing.set()
+                if b"complete" in data:
+                    time.sleep(self._hold_seconds)
                 server.sendall(data)
 
     def _answer(self, client: socket.socket, server: socket.socket, losing: threading.Event) -> None:
         while data := _received(server):
             if losing.is_set():
                 self.lost += 1
-                client.shutdown(socket.SHUT_RDWR)
-                return
-            client.sendall(data)
+                break
+            try:
+                client.sendall(data)
+            except OSError:
+                break
+        with contextlib.suppress(OSError):
+            client.shutdown(socket.SHUT_RDWR)
 
 
 def _received(end: socket.socket) -> bytes:

@@ -65,7 +65,7 @@ class TestWrongCalls:
 
     @pytest.mark.parametrize(
         ("target", "scheme"),
-        [("hdfs://nn:9000/data/t", "hdfs"), ("s3://bucket/t", "s3"), ("s3a://bucket/t", "s3a"), ("gs://b/t", "gs")],
+        [("s3://bucket/t", "s3"), ("s3a://bucket/t", "s3a"), ("gs://b/t", "gs")],
     )
     @pytest.mark.parametrize("command", ["health", "plan", "compact", "recover", "clean"])
     def test_unsupported_scheme_is_named(self, packstone, command, target, scheme):
@@ -75,10 +75,10 @@ class TestWrongCalls:
         assert done.sentence.startswith(f"packstone: {scheme}: storage is not supported")
 
     def test_unsupported_scheme_of_the_classic_three_arguments(self, packstone):
-        """``merge hdfs://nn:9000/ /data/t 120M`` says the same."""
-        done = packstone("merge", "hdfs://nn:9000/", "/data/t/dt=20190101", "120M")
+        """``merge gs://bucket/ /data/t 120M`` says the same."""
+        done = packstone("merge", "gs://bucket/", "/data/t/dt=20190101", "120M")
         assert done.code == 2
-        assert "hdfs: storage is not supported" in done.sentence
+        assert "gs: storage is not supported" in done.sentence
 
     def test_table_name(self, packstone):
         """``db.table`` needs a metastore, and the sentence says what to give instead."""

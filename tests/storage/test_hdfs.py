@@ -7,7 +7,7 @@ from dataclasses import replace
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hdfs_cluster import LossyProxy
+from hdfs_cluster import NameNodeProxy
 
 from packstone.errors import InvalidInputError
 from packstone.storage.fileio import Kind
@@ -26,7 +26,7 @@ def io_and_folder(use_hdfs):
 @pytest.fixture
 def lossy(hdfs, io_and_folder):
     """A proxy that can lose answers, and the store seen through it."""
-    proxy = LossyProxy(hdfs.port)
+    proxy = NameNodeProxy(hdfs.port)
     io = HdfsFileIO(HdfsSettings(url=proxy.url))
     yield proxy, io, proxy.url + io_and_folder[1].removeprefix(hdfs.url)
     proxy.close()
@@ -85,7 +85,7 @@ def test_the_name_service_of_the_configuration_is_used(io_and_folder, hdfs, tmp_
         "dfs.nameservices": "ns1",
         "dfs.ha.namenodes.ns1": "one,two",
         "dfs.namenode.rpc-address.ns1.one": "127.0.0.1:1",
-        "dfs.namenode.rpc-address.ns1.two": hdfs.url.removeprefix("hdfs://"),
+        "dfs.namenode.rpc-address.ns1.two": hdfs.direct_url.removeprefix("hdfs://"),
     }
     items = "".join(f"<property><name>{k}</name><value>{v}</value></property>" for k, v in own.items())
     (tmp_path / "hdfs-site.xml").write_text(f"<configuration>{items}</configuration>")
@@ -133,18 +133,3 @@ def test_errors_are_one_line_with_a_number_and_the_path(io_and_folder):
     for error in (below.value, under.value):
         assert "\n" not in error.strerror
         assert error.filename.startswith(folder)
-
-
-def test_a_forked_process_opens_a_client_of_its_own(io_and_folder):
-    """A child that was forked after its parent had asked the NameNode can ask it too, and read and write."""
-    io, folder = io_and_folder
-    assert io.stat(folder).kind is Kind.DIRECTORY
-    pid = os.fork()
-    if not pid:
-        try:
-            io.replace(f"{folder}/b", b"x")
-            io.replace(f"{folder}/c", io.read_bytes(f"{folder}/b") + b"y")
-        finally:
-            os._exit(0)
-    os.waitpid(pid, 0)
-    assert io.read_bytes(f"{folder}/c") == b"xy"

@@ -21,6 +21,7 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+from packstone.errors import InvalidInputError
 from packstone.model.files import Permissions
 from packstone.storage.fileio import Capabilities, Entry, Kind
 from packstone.storage.hdfs_acl import acl_entries, acl_texts
@@ -268,12 +269,15 @@ class HdfsFileIO:
         return at
 
 
-# A forked child opens its own client. Connections to DataNodes the library keeps for some seconds in a place that all
-# clients share, so a process should not fork right after it read data; Spark's workers are forked from one that never does.
+# A forked child opens its own client. Connections to DataNodes the library keeps in a place that all clients of a process
+# share, so nothing should fork after it read data; Spark's workers are forked from a process that never reads.
 @functools.cache
 def _client(pid: int, settings: HdfsSettings) -> Client:  # noqa: ARG001 - the key is its use
-    from hdfs_native import Client  # noqa: PLC0415 - an extra
-
+    try:
+        from hdfs_native import Client  # noqa: PLC0415 - an extra
+    except ImportError:
+        message = "hdfs: paths need hdfs-native; install it with: pip install 'packstone[hdfs]'"
+        raise InvalidInputError(message) from None
     return Client(settings.url, dict(settings.client))
 
 

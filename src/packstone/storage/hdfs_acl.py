@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -22,13 +22,13 @@ def acl_entries(texts: Iterable[str], *, mode: int) -> list[AclEntry]:
     from hdfs_native import AclEntry  # noqa: PLC0415 - an extra
 
     # With an ACL the group's place in the mode holds the mask, and the group has an entry of its own.
-    bits = (("user", mode >> 6), ("mask", mode >> 3), ("other", mode))
+    bits: Any = (("user", mode >> 6), ("mask", mode >> 3), ("other", mode))
     whole = [AclEntry(kind, "access", _action(number & 0o7)) for kind, number in bits]
     for text in texts:
-        kind, name, action = text.split(":", 2)
+        kind, name, action = cast("Any", text.split(":", 2))  # of the words that the library asks for
         whole.append(AclEntry(kind, "access", action, name or None))
     return whole
 
 
-def _action(bits: int) -> str:
+def _action(bits: int) -> Any:  # noqa: ANN401 - one of eight words
     return "".join(letter if bits >> (2 - at) & 1 else "-" for at, letter in enumerate(_LETTERS))

@@ -11,7 +11,7 @@ import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
-from xml.etree import ElementTree
+from xml.etree import ElementTree as ET
 
 from packstone.errors import InvalidInputError
 
@@ -52,8 +52,8 @@ def read_configuration(environment: Mapping[str, str]) -> dict[str, str]:
 
 def _properties(path: str) -> Iterator[tuple[str, str]]:
     try:
-        root = ElementTree.parse(path).getroot()  # noqa: S314 - the machine's own configuration
-    except ElementTree.ParseError as error:
+        root = ET.parse(path).getroot()  # noqa: S314 - the machine's own configuration
+    except ET.ParseError as error:
         raise InvalidInputError(f"The Hadoop configuration {path} is no XML ({error}); mend it.", file=path) from error
     for prop in root.iter("property"):
         name, value = (prop.findtext("name") or "").strip(), (prop.findtext("value") or "").strip()

@@ -1,6 +1,6 @@
 """ACLs and extended attributes of local files as text: ``user.origin=<base64>``.
 
-The kernel keeps a POSIX ACL as the attribute ``system.posix_acl_access``. What other programs keep in ``security.*`` and
+The kernel keeps a POSIX ACL as the attribute ``system.posix_acl_access``. What is kept in ``security.*`` and
 ``trusted.*`` describes the machine, not the data, and is left to it.
 """
 

@@ -21,7 +21,7 @@ _SCHEME: Final = re.compile(r"^([A-Za-z][A-Za-z0-9+.-]*):(?=/)")
 _REMOTE: Final = re.compile(r"^([a-z][a-z0-9+.-]*)://([^/]*)(?:/(.*))?$", re.DOTALL)
 _TABLE_NAME: Final = re.compile(r"^[A-Za-z_]\w*\.[A-Za-z_]\w*$")
 # Scheme as typed -> scheme of the store; storage/stores.py opens it.
-_REMOTE_SCHEMES: Final[dict[str, str]] = {}
+_REMOTE_SCHEMES: Final[dict[str, str]] = {"hdfs": "hdfs"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,10 +86,19 @@ def split_store(path: str) -> tuple[str, str]:
 
 def _remote(scheme: str, rest: str) -> Location:
     authority, _, path = rest[2:].partition("/") if rest.startswith("//") else ("", "", rest)
+    if not authority and scheme == "hdfs":
+        authority = _default_namenode(f"{scheme}:{rest}")
     if not authority:
         raise InvalidInputError(f"{scheme}:{rest} names no host or bucket; write {scheme}://HOST/PATH.")
     inside = posixpath.normpath("/" + path.lstrip("/")).lstrip("/")
     return Location(scheme=scheme, path=f"{scheme}://{authority}/{inside}" if inside else f"{scheme}://{authority}")
+
+
+def _default_namenode(text: str) -> str:
+    """``hdfs:///path`` means the file system that the Hadoop configuration names."""
+    from packstone.storage.hdfs_settings import HdfsSettings  # noqa: PLC0415 - reads XML, which most calls need not
+
+    return HdfsSettings.from_environment(text, os.environ).url.partition("://")[2]
 
 
 def _path_of_file_uri(text: str) -> str:

@@ -6,6 +6,7 @@ that a driver hands its own to the tasks it starts, and a worker needs no config
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Final
 
 from packstone.errors import UnsupportedSchemeError
@@ -31,7 +32,15 @@ def _open_local(_path: str) -> FileIO:
     return LocalFileIO()
 
 
+def _open_hdfs(path: str) -> FileIO:
+    from packstone.storage.hdfs import HdfsFileIO  # noqa: PLC0415 - most calls are local
+    from packstone.storage.hdfs_settings import HdfsSettings  # noqa: PLC0415 - as above
+
+    return HdfsFileIO(HdfsSettings.from_environment(path, os.environ))
+
+
 # A row here and the scheme in location.py make a new store known; the library behind it is imported when it is opened.
 _OPENERS: Final[Mapping[str, Callable[[str], FileIO]]] = {
     "file": _open_local,
+    "hdfs": _open_hdfs,
 }
