@@ -269,8 +269,8 @@ class HdfsFileIO:
         return at
 
 
-# A forked child opens its own client. Connections to DataNodes the library keeps in a place that all clients of a process
-# share, so nothing should fork after it read data; Spark's workers are forked from a process that never reads.
+# A forked child opens its own client. Connections to DataNodes the library keeps in a place that all clients of a
+# process share, so nothing should fork after it read data; Spark's workers are forked from a process that never reads.
 @functools.cache
 def _client(pid: int, settings: HdfsSettings) -> Client:  # noqa: ARG001 - the key is its use
     try:
