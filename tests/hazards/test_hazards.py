@@ -373,6 +373,35 @@ def test_hazard_30_text(packstone, lake):
     )
 
 
+def test_hazard_35_a_merged_file_bigger_than_its_inputs(packstone, lake, tree):
+    """Where encoding anew makes a file much bigger the originals stay, with the reason; ``--codec`` insists."""
+    folder = lake.folder("dt=1")
+    for at in range(6):
+        table = pa.table({"id": range(at * 100_000, at * 100_000 + 100_000)})
+        pq.write_table(
+            table,
+            folder / f"{at}.parquet",
+            use_dictionary=False,
+            column_encoding={"id": "DELTA_BINARY_PACKED"},
+            write_page_index=True,  # so that pages are not copied
+        )
+    lake.parquet("dt=2")
+    ids, before = lake.ids(), tree(folder)
+    done = packstone("compact", lake.table, "--format", "json")
+    assert (done.code, [unit["partition"] for unit in done.json["units"]]) == (0, ["dt=2"])
+    assert re.search(r"6 files of .* would become one of .*--codec", done.skipped("dt=1"))
+    assert (tree(folder), lake.ids()) == (before, ids)
+    assert packstone("compact", folder, "--codec", "zstd").code == 0
+    assert (len(lake.names("dt=1")), lake.ids()) == (1, ids)
+
+
+def test_hazard_35_a_little_bigger_is_no_reason(packstone, lake):
+    """Growth by a few bytes, here a newline to every byte, does not stop a merge."""
+    lake.text("", {f"{at}.txt": b"x" for at in range(6)})
+    done = packstone("compact", lake.table, "--format", "json")
+    assert (done.code, done.json["bytes_after"]) == (0, 12)
+
+
 NASTY_NAMES = [
     "dt=2019-07-01 10%3A00%3A00",
     "dt=__HIVE_DEFAULT_PARTITION__",

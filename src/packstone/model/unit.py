@@ -60,6 +60,7 @@ class UnitStatus(StrEnum):
     WRITTEN = "written"
     UNREADABLE = "unreadable"  # one input is broken: leave it alone, merge the rest
     UNFAITHFUL = "unfaithful"  # the output would differ from the inputs in something: leave the group alone
+    GROWN = "grown"  # the output is much bigger than its inputs: leave the group alone
     MISMATCH = "mismatch"  # verification failed: stop, keep the evidence
     FAILED = "failed"  # anything else: no space, no rights
 

@@ -7,11 +7,12 @@ merges ten thousand others.
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
 from packstone.errors import PackstoneError, UnfaithfulError, UnreadableFileError, VerificationError
+from packstone.model.megabytes import format_mb
 from packstone.model.unit import UnitResult, UnitSpec, UnitStatus, Verify
 from packstone.rewrite.fingerprint import Fingerprint
 from packstone.rewrite.kernels.registry import kernel_of
@@ -22,6 +23,15 @@ if TYPE_CHECKING:
     from packstone.storage.fileio import FileIO
 
 
+# An output may be bigger than its inputs by so much, whichever is more; beyond it, fewer files are no gain.
+MAX_GROWTH_PCT: Final = 10
+MAX_GROWTH_BYTES: Final = 1 << 20
+
+
+class _GrownError(PackstoneError):
+    """The output is much bigger than its inputs."""
+
+
 def run_unit(io: FileIO, spec: UnitSpec, *, staging: str, attempt: str) -> UnitResult:
     """Write the unit's output under a name of this attempt's own, verify it, and say how it went."""
     staged = f"{staging}/u{spec.unit:06d}-{attempt}.data"
@@ -29,6 +39,8 @@ def run_unit(io: FileIO, spec: UnitSpec, *, staging: str, attempt: str) -> UnitR
         return _write_and_verify(io, spec, staged=staged, attempt=attempt)
     except UnreadableFileError as error:
         status, message, blamed = UnitStatus.UNREADABLE, error.message, str(error.facts.get("file", ""))
+    except _GrownError as error:
+        status, message, blamed = UnitStatus.GROWN, error.message, ""
     except UnfaithfulError as error:
         status, message, blamed = UnitStatus.UNFAITHFUL, error.message, ""
     except VerificationError as error:
@@ -57,6 +69,7 @@ def _write_and_verify(io: FileIO, spec: UnitSpec, *, staged: str, attempt: str) 
     began = time.perf_counter()
     kernel = kernel_of(spec.file_format)
     done = kernel.write(io, paths, staged, spec=spec)
+    _check_size(io, spec, staged=staged)
     io.set_permissions(staged, spec.permissions)
     io.sync_file(staged)
     kernel.check_readable(io, paths, staged, written=done)
@@ -86,6 +99,19 @@ def _write_and_verify(io: FileIO, spec: UnitSpec, *, staged: str, attempt: str) 
         read_seconds_before=read_before - written,
         read_seconds_after=read_after - read_before,
     )
+
+
+def _check_size(io: FileIO, spec: UnitSpec, *, staged: str) -> None:
+    """Give up on an output that grew; under a codec that the caller chose it may."""
+    found = io.stat(staged)
+    if found is None or spec.codec != "keep":
+        return
+    grown = found.size_bytes - spec.input_bytes
+    if grown > max(MAX_GROWTH_BYTES, spec.input_bytes * MAX_GROWTH_PCT // 100):
+        raise _GrownError(
+            f"{len(spec.inputs)} files of {format_mb(spec.input_bytes)} MB would become one of "
+            f"{format_mb(found.size_bytes)} MB, so they are left as they are; --codec merges them all the same"
+        )
 
 
 def _read(io: FileIO, spec: UnitSpec, paths: list[str], *, done: Written) -> Fingerprint:

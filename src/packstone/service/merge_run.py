@@ -303,6 +303,9 @@ class MergeRun:
                 broken |= {file.name for file in spec.inputs}
                 why = f"{len(spec.inputs)} files cannot be written back identically: {result.message}"
                 self.skipped.append(Skipped(what=what, why=why, kind=SkipKind.LEFT_ALONE))
+            elif result.status is UnitStatus.GROWN:
+                broken |= {file.name for file in spec.inputs}
+                self.skipped.append(Skipped(what=what, why=result.message, kind=SkipKind.LEFT_ALONE))
             elif result.status is UnitStatus.FAILED:
                 broken |= {file.name for file in spec.inputs}
                 self.skipped.append(Skipped(what=what, why=result.message, kind=SkipKind.FAILED))
