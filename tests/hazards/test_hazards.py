@@ -167,6 +167,22 @@ def test_hazard_05_names_that_hive_takes_for_attempts(packstone, lake):
         assert not task_id.match(name), name
 
 
+def test_hazard_07_buckets_that_names_tell(packstone, lake, tree):
+    """Spark writes the bucket's number into the name; such a folder is refused, and health says why."""
+    folder = lake.parquet("dt=1")
+    for at, path in enumerate(sorted(folder.iterdir())):
+        path.rename(folder / f"part-{at:05d}-0f2c1ac4-54d2-4f4f-9d0e-6f0e4cfa1a5d_{at % 3:05d}.c000.snappy.parquet")
+    lake.parquet("dt=2")
+    before = tree(folder)
+    hazards = packstone("health", lake.table, "--format", "json").json["hazards"]
+    assert [(h["hazard"], h["where"]) for h in hazards if h["hazard"] == "bucketed"] == [("bucketed", "dt=1")]
+    done = packstone("compact", lake.table, "--format", "json")
+    assert [unit["partition"] for unit in done.json["units"]] == ["dt=2"]
+    assert "is a bucket of a bucketed table by its name" in done.skipped("dt=1")
+    assert tree(folder) == before
+    assert packstone("compact", folder).code == 3
+
+
 @pytest.mark.parametrize(
     "names",
     [("base_0000005",), ("delta_0000001_0000001",), ("delete_delta_0000002_0000002_0000",), ("base_7_v0000012",)],
@@ -274,6 +290,23 @@ def test_hazard_12_spark_streaming_sink(packstone, lake, tree):
         assert done.code == 3
         assert "Spark streaming query" in done.sentence
     assert tree(lake.table) == before
+
+
+def test_hazard_13_kafka_connect_reads_offsets_from_names(packstone, lake):
+    """The file with the highest offset of each topic and partition stays under its name; the others are merged."""
+    folder = lake.parquet("dt=1", files=12)
+    names = [f"clicks+{at % 2}+{at * 100:010d}+{at * 100 + 99:010d}.parquet" for at in range(12)]
+    for path, name in zip(sorted(folder.iterdir()), names, strict=True):
+        path.rename(folder / name)
+    rows = lake.ids()
+    hazards = packstone("health", lake.table, "--format", "json").json["hazards"]
+    (found,) = [h for h in hazards if h["hazard"] == "kafka-connect-names"]
+    assert "2 files stay" in found["evidence"]
+    done = packstone("compact", lake.table, "--format", "json")
+    assert [len(unit["inputs"]) for unit in done.json["units"]] == [10]
+    assert sorted(name for name in lake.names("dt=1") if name.startswith("clicks")) == sorted(names[-2:])
+    assert "Kafka Connect finds its place" in done.skipped(names[-1])
+    assert lake.ids() == rows
 
 
 def test_hazard_18_crash_between_steps(lake, packstone, tmp_path):
@@ -416,6 +449,22 @@ NASTY_NAMES = [
     os.fsdecode(b"dt=not-\xff-utf8"),
     "dt=" + "x" * 240,
 ]
+
+
+def test_hazard_36_archived_partitions(packstone, lake, tree):
+    """A Hadoop archive is refused, as is the partition that is one; the others are merged."""
+    lake.parquet("dt=1/data.har")
+    (lake.table / "dt=1" / "data.har" / "_index").write_text("x")
+    (lake.table / "dt=1" / "data.har" / "_masterindex").write_text("x")
+    lake.parquet("dt=2")
+    before = tree(lake.table / "dt=1")
+    done = packstone("compact", lake.table, "--format", "json")
+    assert [unit["partition"] for unit in done.json["units"]] == ["dt=2"]
+    assert "archived (HAR)" in done.skipped("dt=1")
+    for target in ("dt=1", "dt=1/data.har"):
+        done = packstone("compact", lake.table / target)
+        assert (done.code, "archived (HAR)" in done.out + done.err) == (3, True)
+    assert tree(lake.table / "dt=1") == before
 
 
 @pytest.mark.parametrize("name", NASTY_NAMES, ids=[ascii(name)[:30] for name in NASTY_NAMES])

@@ -15,6 +15,7 @@ from packstone.tables.hive.file_verdict import Verdict
 from packstone.tables.hive.listing import list_partitions
 from packstone.tables.hive.plan_partition import small_files_options
 from packstone.tables.hive.recover import unfinished_swaps
+from packstone.tables.hive.telling_names import bucket_name, newest_offsets
 
 if TYPE_CHECKING:
     from packstone.model.merge_options import MergeOptions
@@ -153,6 +154,7 @@ def _add_hazards(io: FileIO, health: Health, listing: PartitionListing, *, optio
         _warn(health, "being-written", where=where, evidence=listing.writing)
     if links := [name for name in listing.ignored if name.endswith("(symbolic link)")]:
         _warn(health, "symbolic-link", where=where, evidence=f"{len(links)} symbolic links are left alone")
+    _add_name_hazards(health, listing)
     picking = small_files_options(options)
     small = [file for file in listing.files if is_small(file.size_bytes, picking)]
     facts = [
@@ -183,6 +185,16 @@ def _add_hazards(io: FileIO, health: Health, listing: PartitionListing, *, optio
             evidence=f"all {len(texts)} text files begin with the line {texts[0][:60]!r}; "
             "if it is a header, give --header 1",
         )
+
+
+def _add_name_hazards(health: Health, listing: PartitionListing) -> None:
+    where = listing.partition or "."
+    names = [file.name for file in listing.files]
+    if offsets := sorted(newest_offsets(names)):
+        evidence = f"Kafka Connect reads its offsets from the names; {len(offsets)} files stay, such as {offsets[0]}"
+        _warn(health, "kafka-connect-names", where=where, evidence=evidence)
+    if (bucket := bucket_name(names)) is not None:
+        _warn(health, "bucketed", where=where, evidence=f"{bucket} is a bucket by its name; the folder is refused")
 
 
 def _warn(health: Health, hazard: str, *, where: str, evidence: str) -> None:

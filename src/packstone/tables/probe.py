@@ -41,6 +41,9 @@ _ACID_FOLDER = re.compile(r"^(base_\d+|delta_\d+_\d+(_\d+)?|delete_delta_\d+_\d+
 _ACID_WHY = "a Hive ACID (transactional) table; use ALTER TABLE … COMPACT in Hive"
 _FLINK_FOLDER = re.compile(r"^(chk-\d+|savepoint-[0-9a-f]{6}-[0-9a-f]{12})$")
 _FLINK_WHY = "a Flink checkpoint or savepoint"
+_ARCHIVE_WHY = (
+    "archived (HAR), and the archive's index names every byte of it; use ALTER TABLE … UNARCHIVE in Hive first"
+)
 _ICEBERG_METADATA = re.compile(r"(\.metadata\.json(\.gz)?|^version-hint\.text|^snap-.*\.avro)$")
 
 _PAIMON_SCHEMA = re.compile(r"^schema-\d+$")
@@ -108,6 +111,8 @@ def _why_not(io: FileIO, directory: str) -> str | None:
         return _ACID_WHY
     if _FLINK_FOLDER.match(name):
         return _FLINK_WHY
+    if name.endswith(".har"):
+        return _ARCHIVE_WHY
     asked = (*_MARKERS, "metadata", "snapshot", "schema", "manifest", "Metadata", "taskowned", "shared")
     folders = {n for n in asked if _is_folder(io, f"{directory}/{n}")}
     return _why_not_by_names(io, directory, folders)
@@ -121,6 +126,8 @@ def _why_not_by_names(io: FileIO, directory: str, folders: set[str]) -> str | No
         return _ACID_WHY
     if any(_FLINK_FOLDER.match(name) for name in folders) or {"shared", "taskowned"} <= folders:
         return _FLINK_WHY
+    if any(name.endswith(".har") for name in folders):
+        return _ARCHIVE_WHY
     paimon = _why_not_paimon(folders)
     if paimon is not None:
         return paimon

@@ -12,6 +12,7 @@ from packstone.strategy.small_files import Candidate, SmallFilesOptions, is_smal
 from packstone.tables.hive.file_facts import MERGED_FORMATS
 from packstone.tables.hive.file_verdict import Verdict
 from packstone.tables.hive.layout import KEPT_SUFFIX
+from packstone.tables.hive.telling_names import bucket_name, newest_offsets
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -71,12 +72,16 @@ def select_files(
     chosen: list[FileEntry] = []
     skipped: list[Skipped] = []
     picking = small_files_options(options)
+    offsets = newest_offsets(file.name for file in listing.files)
     for file in listing.files:
         what = _what(listing, file.name)
         if not is_small(file.size_bytes, picking):
             continue
         if len(f"{file.name}{KEPT_SUFFIX}".encode("utf-8", "surrogateescape")) > _MAX_NAME_BYTES:
             why = f"its name is too long to be kept with the ending {KEPT_SUFFIX}"
+            skipped.append(Skipped(what=what, why=why, kind=SkipKind.LEFT_ALONE))
+        elif file.name in offsets:
+            why = "Kafka Connect finds its place in the topic by this name, the highest offset of its partition here"
             skipped.append(Skipped(what=what, why=why, kind=SkipKind.LEFT_ALONE))
         elif any(fnmatchcase(file.name, glob) for glob in options.exclude):
             skipped.append(Skipped(what=what, why="excluded by --exclude", kind=SkipKind.FILTERED))
@@ -94,6 +99,10 @@ def refuse_partition(listing: PartitionListing) -> Skipped | None:
         return Skipped(what=what, why=listing.refused, kind=SkipKind.REFUSED)
     if listing.writing is not None:
         return Skipped(what=what, why=f"{listing.writing}; try again when it is done", kind=SkipKind.REFUSED)
+    bucket = bucket_name(file.name for file in listing.files)
+    if bucket is not None:
+        why = f"{bucket} is a bucket of a bucketed table by its name; rows of two buckets must not share a file"
+        return Skipped(what=what, why=why, kind=SkipKind.REFUSED)
     return None
 
 
