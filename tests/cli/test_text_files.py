@@ -100,10 +100,9 @@ LEFT_ALONE = {
     "doc.json.bz2": (bz2.compress(b'{\n  "a": 1\n}\n'), "JSON document"),
     "x.txt.xz": (b"\xfd7zXZ\x00\x00", "compressed text"),
     "x.zip": (b"PK\x03\x04abc", "compressed text"),
-    "x.avro": (b"Obj\x01\x00", "avro"),
-    "x.seq": (b"SEQ\x06\x00", "sequencefile"),
-    "x.rc": (b"RCF\x01\x00", "rcfile"),
-    "binary": (b"\x00\x01\x02", "neither Parquet nor text"),
+    "x.seq": (b"SEQ\x04\x00", "a SequenceFile of version 4; versions 5 and 6 are merged"),
+    "x.rc": (b"RCF\x02\x00", "an RCFile of version 2; version 1 is merged"),
+    "binary": (b"\x00\x01\x02", "of no format that is known"),
 }
 
 
@@ -144,7 +143,9 @@ class TestLeftAlone:
         before = tree(lake.table)
         done = packstone("compact", lake.table, "--format", "json")
         assert done.json["units"] == []
-        why = "its name says text but its content is unknown" if ending in (".txt", ".csv") else "neither Parquet"
+        why = (
+            "its name says text but its content is unknown" if ending in (".txt", ".csv") else "no format that is known"
+        )
         assert why in done.skipped(f"3{ending}")
         after = tree(lake.table)
         assert {name: after[name] for name in before} == before
@@ -153,6 +154,13 @@ class TestLeftAlone:
     def test_bytes_that_stay_text(self, byte):
         """Delimiters of Hive, white space, the bytes from 0x1a to 0x1f and whatever is not ASCII are bytes of text."""
         assert sniff_format(b"a" + bytes([byte]) + b"b\n") is FileFormat.TEXT
+
+    def test_words_that_look_like_magic_without_an_ending(self, packstone, lake):
+        """Hive names its files without an ending, and its first delimiter is the byte 1."""
+        words = (b"SEQ\x01", b"SEQ\x06", b"SEQUENCE", b"RCF\x01", b"RCF ")
+        lake.text("", {f"00000{at}_0": word + b"x\n" for at, word in enumerate(words)})
+        done = compact(packstone, lake)
+        assert (done.json["files_after"], done.json["rows"]) == (1, 5)
 
     def test_words_that_look_like_magic(self, packstone, lake):
         """A text file that begins with the letters of a magic number is text."""

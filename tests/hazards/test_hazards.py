@@ -15,6 +15,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from block_file_model import avro_file, rc_file, read_avro_file, sequence_file
 from pyarrow import orc
 
 from packstone.errors import PackstoneError, VerificationError
@@ -358,13 +359,18 @@ def test_hazard_29_mixed_formats_and_schemas(packstone, lake):
         pq.write_table(swapped, folder / f"swapped-{at}.parquet")
         (folder / f"old-{at}").write_bytes(b"%d\x01text\n" % at)
     orc.write_table(pa.table({"id": [1]}), folder / "x.orc")
-    (folder / "x.avro").write_bytes(b"Obj\x01" + b"\0" * 100)
+    for at in range(5):
+        (folder / f"{at}.avro").write_bytes(avro_file([(at, b"x")]))
+        (folder / f"packed-{at}.avro").write_bytes(avro_file([(at, b"x")], codec="deflate"))
+        (folder / f"sequence-{at}").write_bytes(sequence_file([(b"k", b"v")]))
+    (folder / "x.rc").write_bytes(rc_file([(b"k", b"v")]))
     ids = lake.ids()
     done = packstone("compact", lake.table, "--format", "json")
-    assert (done.code, len(done.json["units"])) == (0, 5)
+    assert (done.code, len(done.json["units"])) == (0, 8)
     assert lake.ids() == ids
     assert (folder / "x.orc").exists()
-    assert (folder / "x.avro").exists()
+    assert (folder / "x.rc").exists()
+    assert sorted(len(read_avro_file(path.read_bytes())) for path in folder.glob("*.avro")) == [5, 5]
     shapes = Counter(
         (tuple(pq.read_schema(path).names), pq.ParquetFile(path).metadata.row_group(0).column(0).compression)
         for path in folder.glob("*.parquet")

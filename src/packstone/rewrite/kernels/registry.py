@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING, Final
 
 from packstone.errors import UnfaithfulError
 from packstone.model.file_format import FileFormat
+from packstone.rewrite.block_files import avro_blocks, rc_file, sequence_file
 from packstone.rewrite.kernels import orc_kernel, parquet_kernel, text_kernel
+from packstone.rewrite.kernels.block_kernel import BlockKernel
 from packstone.rewrite.kernels.compressed_text_kernel import CompressedTextKernel
 from packstone.rewrite.text_codec import TextCodec, format_of
 
@@ -20,6 +22,9 @@ KERNELS: Final[Mapping[str, MergeKernel]] = {
     FileFormat.TEXT: text_kernel,
     FileFormat.ORC: orc_kernel,
     **{format_of(codec): CompressedTextKernel(codec) for codec in TextCodec},
+    FileFormat.AVRO: BlockKernel(blocks=avro_blocks),
+    FileFormat.SEQUENCE_FILE: BlockKernel(blocks=sequence_file),
+    FileFormat.RC_FILE: BlockKernel(blocks=rc_file),
 }
 
 

@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING
 from packstone.errors import UnreadableFileError
 from packstone.model.file_format import FileFormat
 from packstone.model.unit import How
+from packstone.rewrite.block_files import avro_blocks, rc_file, sequence_file
 from packstone.rewrite.parquet_footer import one_line
 from packstone.rewrite.text_codec import TextCodec, format_of
+from packstone.tables.hive.block_file_facts import block_file_facts
 from packstone.tables.hive.compressed_facts import compressed_facts
 from packstone.tables.hive.file_verdict import FileFacts, LookedAt, Verdict, not_merged
 from packstone.tables.hive.orc_facts import orc_facts
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
     from packstone.storage.fileio import FileIO
 
 _HEAD_BYTES = 64 << 10
+_KEY_CLASS_WITHIN = 64  # the first thing in the header of a SequenceFile
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,6 +48,9 @@ MERGED_FORMATS: Mapping[FileFormat, MergedFormat] = {
     FileFormat.ORC: MergedFormat(how=How.STITCH, facts=orc_facts),
     FileFormat.COMPRESSED: _COMPRESSED,
     **{format_of(codec): _COMPRESSED for codec in TextCodec},
+    FileFormat.AVRO: MergedFormat(how=How.CONCATENATE, facts=block_file_facts(avro_blocks)),
+    FileFormat.SEQUENCE_FILE: MergedFormat(how=How.CONCATENATE, facts=block_file_facts(sequence_file)),
+    FileFormat.RC_FILE: MergedFormat(how=How.CONCATENATE, facts=block_file_facts(rc_file)),
 }
 
 _MAGIC: tuple[tuple[bytes, FileFormat], ...] = (
@@ -130,7 +136,7 @@ def _facts(look: LookedAt) -> FileFacts:
         why = f"its name says {named} but its content is {found}"
         return not_merged(look.file, found, verdict=Verdict.UNREADABLE, why=why)
     if found is FileFormat.UNKNOWN:
-        return look.left_alone("it is neither Parquet nor text")
+        return look.left_alone("it is of no format that is known")
     merged = MERGED_FORMATS.get(found)
     if merged is None:
         return look.left_alone(f"{found} files are not merged by this version")
@@ -141,6 +147,6 @@ def sniff_format(head: bytes) -> FileFormat:
     """Name the format by magic bytes; without magic and without bytes that no text holds it is text."""
     for magic, found in _MAGIC:
         if head.startswith(magic):
-            return found
+            return FileFormat.RC_FILE if rc_file.KEY_CLASS in head[:_KEY_CLASS_WITHIN] else found
     is_text = head.startswith(WIDE_MARKS) or not NO_TEXT.search(head)
     return FileFormat.TEXT if is_text else FileFormat.UNKNOWN

@@ -1,0 +1,125 @@
+"""Hive's RCFiles: ``RCF1``, compression, metadata, the marker; then row groups, column by column.
+
+A row group is its length, the length of its key, the length of its compressed key, the key, and the columns. The key
+says how many rows there are and how long each column is, so it is read (decompressed, if need be) and held against
+the lengths before it; the columns are not looked into. Now and then, where the length would stand, -1 says that a
+marker follows.
+
+Hive before 0.9, and later on demand, wrote the header of a SequenceFile whose keys are of RCFile's own class.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import TYPE_CHECKING
+
+from packstone.rewrite.block_files.block_format import SYNC_BYTES, Header, Piece
+from packstone.rewrite.block_files.hadoop_values import (
+    parse_vlong,
+    read_flag,
+    read_metadata,
+    read_text,
+    vlong_size,
+)
+from packstone.rewrite.block_files.sequence_file import is_at_mark, mark, take_mark
+from packstone.rewrite.hadoop_codec import DECOMPRESS, decompress_piece
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from packstone.rewrite.block_files.byte_source import ByteSource
+
+__all__ = ["KEY_CLASS", "mark", "mark_before_bytes", "read_header", "read_pieces"]
+
+KEY_CLASS = b"org.apache.hadoop.hive.ql.io.RCFile$KeyBuffer"
+mark_before_bytes = 2000  # Hive's own least distance of markers
+
+_MAGIC, _OLD_MAGIC = b"RCF\x01", b"SEQ\x06"
+_NUMBER_OF_COLUMNS = "hive.io.rcfile.column.number"
+_LENGTHS = struct.Struct(">iii")
+_MAX_KEY_BYTES = 256 << 20
+
+
+def read_header(source: ByteSource) -> Header:
+    """Read the header; a file whose rows could not be counted is left alone."""
+    magic = source.take(len(_MAGIC))
+    if magic[:3] == _MAGIC[:3] and magic != _MAGIC:
+        why = f"it is an RCFile of version {magic[3]}; version {_MAGIC[3]} is merged"
+        return Header(begin=b"", sync=b"", agreement=b"", codec="", why_not=why)
+    if magic == _OLD_MAGIC:
+        read_text(source)  # the class of the keys
+        read_text(source)  # the class of the values
+    elif magic != _MAGIC:
+        raise source.damaged("it does not begin as RCFiles do")
+    is_compressed = read_flag(source)
+    if magic == _OLD_MAGIC and read_flag(source):
+        raise source.damaged("its header says that rows are compressed in blocks")
+    codec = read_text(source) if is_compressed else "null"
+    metadata = read_metadata(source)
+    begin = source.read_begin()
+    sync = source.take(SYNC_BYTES)
+    why = ""
+    if is_compressed and codec not in DECOMPRESS:
+        why = f"it is compressed by {codec}, so its rows cannot be counted"
+    if not metadata.get(_NUMBER_OF_COLUMNS, "").isdecimal():
+        raise source.damaged("its header does not say how many columns it has")
+    return Header(begin=begin, sync=sync, agreement=begin, codec=codec, why_not=why)
+
+
+def read_pieces(source: ByteSource, header: Header) -> Iterator[Piece]:
+    """Yield row group after row group."""
+    marked = False
+    while source.left_bytes:
+        if is_at_mark(source):
+            if marked:
+                raise source.damaged("two sync markers follow each other")
+            take_mark(source, header.sync)
+            marked = True
+            continue
+        yield from _read_row_group(source, codec=header.codec, marked=marked)
+        marked = False
+
+
+def _read_row_group(source: ByteSource, *, codec: str, marked: bool) -> Iterator[Piece]:
+    lengths = source.take(_LENGTHS.size)
+    size, key_bytes, packed_bytes = _LENGTHS.unpack(lengths)
+    if not 0 < key_bytes <= min(size, _MAX_KEY_BYTES) or not 0 < packed_bytes <= _MAX_KEY_BYTES:
+        raise source.damaged("the length of a row group is wrong")
+    columns_bytes = size - key_bytes
+    if packed_bytes + columns_bytes > source.left_bytes:
+        raise source.damaged("its last row group is cut off, or the length of a row group is wrong")
+    packed = source.take(packed_bytes)
+    try:
+        key = packed if codec == "null" else decompress_piece(codec, packed, size_bytes=key_bytes)
+        rows, told_bytes = _read_key(key)
+    except (ValueError, IndexError) as error:
+        raise source.damaged(f"the key of a row group cannot be read ({error})") from error
+    if len(key) != key_bytes or told_bytes != columns_bytes:
+        raise source.damaged("the key of a row group does not fit its lengths")
+    yield Piece(data=lengths + packed, rows=rows, is_marked_before=marked)
+    for data in source.pieces(columns_bytes):
+        yield Piece(data=data, rows=0, begins=False)
+
+
+def _read_key(key: bytes) -> tuple[int, int]:
+    """How many rows a row group has, and how many bytes its columns have together."""
+    rows, at = _vlong(key, 0)
+    columns_bytes = 0
+    while at < len(key):
+        stored_bytes, at = _vlong(key, at)
+        plain_bytes, at = _vlong(key, at)
+        lengths_bytes, at = _vlong(key, at)
+        if min(stored_bytes, plain_bytes, lengths_bytes) < 0:
+            raise ValueError("a negative length")
+        columns_bytes += stored_bytes
+        at += lengths_bytes
+    if at != len(key) or rows < 0:
+        raise ValueError("a length is wrong")
+    return rows, columns_bytes
+
+
+def _vlong(key: bytes, at: int) -> tuple[int, int]:
+    end = at + vlong_size(key[at])
+    if end > len(key):
+        raise ValueError("cut off")
+    return parse_vlong(key[at:end]), end

@@ -1,0 +1,155 @@
+"""Avro, SequenceFile, RCFile: blocks or records are copied as they are, under one header and one new sync marker.
+
+The proof is of what was copied: a digest of all blocks or records in their order, without the markers between them,
+and the number of rows that they tell; inputs are read a second time and the output is opened again. Every length and
+every marker is held against the file as it is read, on both sides, up to the last byte.
+
+The marker is made from the names and sizes of the inputs, so that the same merge gives the same file. Should it occur
+in the data, where a reader that begins in the middle of the file would take it for a marker, another one is made.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from packstone.errors import UnfaithfulError, VerificationError
+from packstone.model.unit import How
+from packstone.rewrite.block_files.block_format import SYNC_BYTES
+from packstone.rewrite.block_files.byte_source import open_source
+from packstone.rewrite.fingerprint import Fingerprint
+from packstone.rewrite.merge_kernel import Written
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from packstone.model.unit import UnitSpec
+    from packstone.rewrite.block_files.block_format import BlockFormat, Header, Piece
+    from packstone.storage.fileio import FileIO
+
+_LANE_BYTES = 8
+
+
+class _MarkerInDataError(Exception):
+    """The 16 bytes chosen as a marker occur in the data."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BlockKernel:
+    """The kernel of a format whose blocks can be copied."""
+
+    blocks: BlockFormat
+
+    def write(self, io: FileIO, paths: Sequence[str], output: str, *, spec: UnitSpec) -> Written:
+        """Copy all blocks behind the first file's header."""
+        header = self._read_header(io, paths[0])
+        attempt = 0
+        while True:
+            try:
+                self._copy(io, paths, output, header=header, sync=make_marker(spec, header, attempt=attempt))
+            except _MarkerInDataError:
+                io.remove(output)
+                attempt += 1
+            else:
+                return Written(how=How.CONCATENATE, ordered=True)
+
+    def check_readable(self, io: FileIO, paths: Sequence[str], output: str, *, written: Written) -> None:
+        """Blocks were held against their lengths and markers as they were copied."""
+
+    def count(self, io: FileIO, paths: Sequence[str], *, written: Written) -> int:  # noqa: ARG002 - one way
+        """Add up what the blocks tell."""
+        return sum(piece.rows for path in paths for piece in self._read(io, path))
+
+    def fingerprint(self, io: FileIO, paths: Sequence[str], *, written: Written) -> Fingerprint:  # noqa: ARG002
+        """Digest blocks or records in their order, markers left out."""
+        digest = hashlib.sha256()
+        rows = 0
+        for path in paths:
+            for piece in self._read(io, path):
+                digest.update(piece.data)
+                rows += piece.rows
+        lanes = digest.digest()
+        lo, hi = lanes[:_LANE_BYTES], lanes[_LANE_BYTES : 2 * _LANE_BYTES]
+        return Fingerprint(rows=rows, lo=int.from_bytes(lo, "little"), hi=int.from_bytes(hi, "little"))
+
+    def check_same_shape(self, io: FileIO, paths: Sequence[str], output: str, *, written: Written) -> None:  # noqa: ARG002
+        """Headers must agree in all but the marker."""
+        agreement = self._read_header(io, output).agreement
+        for path in paths:
+            if self._read_header(io, path).agreement != agreement:
+                raise VerificationError(f"The header written differs from that of {path}.", file=path)
+
+    def read_through(self, io: FileIO, path: str) -> None:
+        """Read all bytes."""
+        for _ in self._read(io, path):
+            pass
+
+    def _copy(self, io: FileIO, paths: Sequence[str], output: str, *, header: Header, sync: bytes) -> None:
+        with io.open_output(output) as file:
+            sink = _Sink(file, sync, mark=self.blocks.mark(sync))
+            sink.begin(header)
+            for path in paths:
+                is_far = 0 < self.blocks.mark_before_bytes <= sink.unmarked_bytes
+                for piece in self._read(io, path, agreement=header.agreement):
+                    sink.write(piece, marked_before=piece.is_marked_before or is_far)
+                    is_far = False
+
+    def _read_header(self, io: FileIO, path: str) -> Header:
+        with open_source(io, path) as source:
+            return self.blocks.read_header(source)
+
+    def _read(self, io: FileIO, path: str, *, agreement: bytes | None = None) -> Iterator[Piece]:
+        with open_source(io, path) as source:
+            header = self.blocks.read_header(source)
+            if header.why_not:
+                raise UnfaithfulError(f"{path} is left alone: {header.why_not}")
+            if agreement not in (None, header.agreement):
+                raise UnfaithfulError(f"{path} has another header than the first file of its group")
+            yield from self.blocks.read_pieces(source, header)
+
+
+class _Sink:
+    """The output: pieces with markers between them, of which no other copy may occur."""
+
+    def __init__(self, file: Any, sync: bytes, *, mark: bytes) -> None:  # noqa: ANN401 - a pyarrow file
+        self._file = file
+        self._sync = sync
+        self._mark = mark
+        self._tail = b""
+        self.unmarked_bytes = 0
+
+    def begin(self, header: Header) -> None:
+        """Write the header, with the new marker."""
+        self._look(header.begin)
+        self._file.write(header.begin + self._sync)
+
+    def write(self, piece: Piece, *, marked_before: bool) -> None:
+        """Write a piece and the markers that belong to it."""
+        if marked_before:
+            self._put_mark()
+        self._look(piece.data)
+        self._file.write(piece.data)
+        self.unmarked_bytes += len(piece.data)
+        if piece.is_marked_after:
+            self._put_mark()
+
+    def _put_mark(self) -> None:
+        self._file.write(self._mark)
+        self._tail = b""
+        self.unmarked_bytes = 0
+
+    def _look(self, data: memoryview | bytes) -> None:
+        text = self._tail + data
+        if self._sync in text:
+            raise _MarkerInDataError
+        self._tail = text[1 - SYNC_BYTES :]
+
+
+def make_marker(spec: UnitSpec, header: Header, *, attempt: int) -> bytes:
+    """16 bytes that nothing else is likely to have, and that are the same if the merge is done again."""
+    seed = hashlib.sha256(header.agreement)
+    for file in spec.inputs:
+        seed.update(f"{file.name}/{file.size_bytes}/{file.mtime_ns}\n".encode("utf-8", "surrogateescape"))
+    seed.update(str(attempt).encode())
+    return seed.digest()[:SYNC_BYTES]
