@@ -52,7 +52,7 @@ def check_pushed(plan: ScanPlan) -> None:
     """Refuse, by name, a filter of which a part needs Spark."""
     if plan.unpushed:
         construct = str(plan.unpushed[0])
-        raise RefusedError(f"The test {construct} needs Spark; without it compare a column with literals.")
+        raise RefusedError(f"The test {construct} needs Spark; without it compare a column with literals of its type.")
 
 
 def _read(

@@ -1,0 +1,58 @@
+"""Random tables and random filters: a DataFrame of a pruned scan has the rows that Spark SQL finds in all rows."""
+
+import random
+from collections import Counter
+from functools import reduce
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from tests.random_scan import SCHEMA, random_filter, random_table
+
+import packstone
+from packstone.model.segment_options import SegmentOptions
+
+FILTERS = 16
+
+
+def numbered(rng, first):
+    """A load whose rows have numbers."""
+    rows = random_table(rng, rng.choice([50, 2500]))
+    return rows.append_column("row", pa.array(range(first, first + rows.num_rows)))
+
+
+def test_dataframes_of_random_scans(spark, hostile, tmp_path):
+    """Before and after a merge, by Spark's own reader on what is left; something is left out, and no row is lost."""
+    hostile({"spark.sql.session.timeZone": "UTC"})
+    rng, loads = random.Random(11), []
+    table = packstone.SegmentTable.create(
+        str(tmp_path / "t"), f"{SCHEMA}, row long", sort_by=["s", "id"], properties={"TABLE_BLOCKLET_ROWS": "1000"}
+    )
+    for _ in range(4):
+        loads.append(numbered(rng, sum(one.num_rows for one in loads)))
+        table.load(loads[-1])
+    filters = [random_filter(rng)[0] for _ in range(FILTERS)]
+    # From memory, because statistics of Parquet files leave NaN out, and Spark believes them.
+    whole = spark.createDataFrame(pa.concat_tables(loads))
+    tested = whole.selectExpr("row", f"array({', '.join(f'({where})' for where in filters)}) AS truths").collect()
+    expected = [Counter(row.row for row in tested if row.truths[at]) for at in range(FILTERS)]
+    assert find(table, filters, spark) == expected
+    assert sum(is_pruned(table, where) for where in filters) > FILTERS // 4
+    table.compact(SegmentOptions(strategy="major"))
+    assert find(table, filters, spark) == expected
+
+
+def find(table, filters, spark):
+    """The rows that each scan finds, all of them by one job."""
+    frames = [
+        table.scan(["row"], where).to_df(spark).selectExpr(f"{at} AS at", "row") for at, where in enumerate(filters)
+    ]
+    found = [Counter() for _ in filters]
+    for one in reduce(DataFrame.union, frames).collect():
+        found[one.at][one.row] += 1
+    return found
+
+
+def is_pruned(table, where):
+    """Whether some row group is left out."""
+    level = table.scan(where=where).explain().pruned.levels[-1]
+    return level.kept < level.total
