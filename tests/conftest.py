@@ -13,6 +13,8 @@ import pyarrow.parquet as pq
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))  # for what tests share: they are imported by path, not as packages
+from database_servers import database_server, mariadb, postgres  # noqa: F401 (fixtures, found by name here)
+
 PACKSTONE = Path(sys.executable).with_name("packstone")
 
 
