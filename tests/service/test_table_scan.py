@@ -196,10 +196,10 @@ def test_statements_are_answered_as_duckdb_does(table, duck, statement):
 
 
 def test_a_limit_stops_the_scan(table):
-    """No more rows than asked for; none for LIMIT 0."""
-    for limit in (0, 1, 1500):
+    """No more rows than asked for; none for LIMIT 0, all for one beyond any table."""
+    for limit in (0, 1, 1500, 10**30):
         found = query_table(table, f"SELECT id FROM t LIMIT {limit}").to_batches()
-        assert sum(batch.num_rows for batch in found) == limit
+        assert sum(batch.num_rows for batch in found) == min(limit, ROWS)
 
 
 @pytest.mark.parametrize(
@@ -223,12 +223,17 @@ def test_a_limit_stops_the_scan(table):
         ("SELECT 'id FROM t", "quote"),
         ("", "One statement"),
         ("SELECT id FROM t; DROP TABLE t", "One statement"),
+        ("SELECT id FROM t LIMIT 1 BY id", "LIMIT 1 BY id"),
+        ("SELECT id FROM t VERSION AS OF 3", "give --version"),
+        ("EXPLAIN SELECT id FROM t", "give --explain"),
+        ("SHOW TABLES", "does not do SHOW"),
     ],
 )
-def test_other_statements_are_refused_by_name(statement, part):
-    """One sentence names what is not done here."""
+def test_other_statements_are_refused_by_name(statement, part, caplog):
+    """One sentence names what is not done here, and nobody else says anything."""
     with pytest.raises(InvalidInputError, match=part):
         parse_statement(statement)
+    assert not caplog.records
 
 
 def test_sums_do_not_overflow_on_the_way(tmp_path):

@@ -11,6 +11,7 @@ whoever needs a join or a grouping has Spark or DuckDB, and a scan hands its row
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final, NoReturn
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from sqlglot import exp
 
 MAX_ORDERED_ROWS: Final = 1_000_000  # so many rows are kept while the rest is read
+_ALL_ROWS: Final = (1 << 63) - 1  # no table has more, and Arrow counts no further
 _ELSEWHERE: Final = "scan(…).to_df() gives the rows to Spark SQL, and DuckDB reads scan(…).to_reader()"
 
 # Parts of a SELECT as the parser calls them -> as people call them.
@@ -43,6 +45,7 @@ _REFUSED: Final[Mapping[str, str]] = {
     "pivots": "PIVOT",
     "into": "INTO",
     "hint": "a hint",
+    "version": "VERSION AS OF or TIMESTAMP AS OF (give --version or --as-of instead)",
 }
 _KNOWN: Final = frozenset({"kind", "expressions", "from", "where", "order", "limit"})
 
@@ -95,7 +98,10 @@ def parse_statement(sql: str) -> Statement:
     import sqlglot  # noqa: PLC0415
     from sqlglot import errors, exp  # noqa: PLC0415
 
+    logger = logging.getLogger("sqlglot")
+    level = logger.level
     try:
+        logger.setLevel(logging.ERROR)  # that a statement is unknown to it we say ourselves
         trees = sqlglot.Dialect.get_or_raise("spark").parse(sql)
     except errors.ParseError as error:
         details = error.errors[0] if error.errors else {}
@@ -105,6 +111,8 @@ def parse_statement(sql: str) -> Statement:
         raise InvalidInputError("The statement is not valid SQL: a quote is not closed.", sql=sql) from None
     except RecursionError:
         raise InvalidInputError("The statement is nested too deeply.", sql=sql) from None
+    finally:
+        logger.setLevel(level)
     if len(trees) != 1 or trees[0] is None:
         raise InvalidInputError("One statement is needed, such as SELECT id, name FROM t WHERE id = 5.", sql=sql)
     if not isinstance(trees[0], exp.Select):
@@ -243,10 +251,15 @@ class _Reader:
         value = limit.expression
         if value is None or value.key != "literal" or value.is_string or not str(value.this).isdigit():
             _refuse("a LIMIT that is no number", self._sql)
-        return int(value.this)
+        if any(part for name, part in limit.args.items() if name != "expression"):
+            _refuse(limit.sql(dialect="spark").strip(), self._sql)
+        return min(int(value.this), _ALL_ROWS)
 
 
 def _what(node: exp.Expr) -> str:
+    if node.key == "command":  # what the parser does not know: the first word and the rest
+        word = str(node.this).upper()
+        return "EXPLAIN (give --explain instead)" if word == "EXPLAIN" else word
     names = {
         "subquery": "a query in FROM",
         "anonymous": "a function in FROM",
