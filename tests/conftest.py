@@ -245,7 +245,7 @@ def use_s3(monkeypatch, request):
     def use(server):
         for name, value in server.env.items():
             monkeypatch.setenv(name, value)
-        return f"s3://lake/{request.node.nodeid.rpartition('::')[2].replace('/', '-')}"
+        return f"s3://lake/{request.path.stem}/{request.node.name.replace('/', '-')}"
 
     return use
 

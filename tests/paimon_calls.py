@@ -105,7 +105,7 @@ def paimon_expire_loop(io, path, stop):
     return expired
 
 
-def paimon_compact(io, path):
+def paimon_compact(io, path, single_writer=False):
     """The whole compaction as the command runs it, with tasks in this process."""
-    outcome = PaimonTable(path, io=io).compact(PaimonOptions(strategy="full"))
+    outcome = PaimonTable(path, io=io).compact(PaimonOptions(strategy="full", single_writer=single_writer))
     return {"status": outcome.status.value, "snapshots": list(outcome.snapshots)}

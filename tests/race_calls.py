@@ -13,15 +13,14 @@ from packstone.service.engine import InlineEngine
 from packstone.service.load_options import LoadOptions
 from packstone.service.segment_compact import compact_segments
 from packstone.service.segment_load import load_batches
-from packstone.storage.local import LocalFileIO
 
 ROWS = 20
 MINUTE = 1 / 1440
 
 
-def race_loads(_, path, who, seconds, scope):
+def race_loads(io, path, who, seconds, scope):
     """Load numbers that nobody else has, again and again; say how many loads were made."""
-    io, end, made = LocalFileIO(), time.monotonic() + seconds, 0
+    io, end, made = io._inner, time.monotonic() + seconds, 0  # no list of steps for minutes
     while time.monotonic() < end:
         first = (who * 1_000_000 + made) * ROWS
         numbers = pa.array(range(first + ROWS - 1, first - 1, -1), pa.int64())
@@ -32,9 +31,9 @@ def race_loads(_, path, who, seconds, scope):
     return made
 
 
-def race_compactions(_, path, strategy, seconds):
+def race_compactions(io, path, strategy, seconds):
     """Compact again and again; say how many merges were committed, and why others were not."""
-    io, end, merged, why = LocalFileIO(), time.monotonic() + seconds, 0, set()
+    io, end, merged, why = io._inner, time.monotonic() + seconds, 0, set()
     while time.monotonic() < end:
         outcome = compact_segments(io, path, SegmentOptions(strategy=strategy), engine=InlineEngine(io))
         merged += len(outcome.units)
@@ -42,9 +41,9 @@ def race_compactions(_, path, strategy, seconds):
     return {"merged": merged, "why": sorted(why)}
 
 
-def race_cleans(_, path, seconds):
+def race_cleans(io, path, seconds):
     """Clean again and again, as if a minute had gone by each time; say how many files went."""
-    io, end, files = LocalFileIO(), time.monotonic() + seconds, 0
+    io, end, files = io._inner, time.monotonic() + seconds, 0
     while time.monotonic() < end:
         done = segment_clean(io, path, days=1.02 * MINUTE)
         files += done["files"]

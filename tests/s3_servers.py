@@ -172,7 +172,11 @@ class FaultyProxy:
         if fault is not None and fault.how == "refuse":
             _reply(request, 503, {}, b"<Error><Code>SlowDown</Code></Error>")
             return
-        status, headers, content = self._ask_server(request, body)
+        try:
+            status, headers, content = self._ask_server(request, body)
+        except (OSError, http.client.HTTPException):  # the client went away, and so did the server's interest
+            request.close_connection = True
+            return
         if fault is not None and fault.how == "hide":
             _reply(request, 500, {}, b"<Error><Code>InternalError</Code></Error>")
         elif fault is not None:

@@ -65,7 +65,7 @@ class TestWrongCalls:
 
     @pytest.mark.parametrize(
         ("target", "scheme"),
-        [("s3://bucket/t", "s3"), ("s3a://bucket/t", "s3a"), ("gs://b/t", "gs")],
+        [("gs://b/t", "gs"), ("abfs://b/t", "abfs")],
     )
     @pytest.mark.parametrize("command", ["health", "plan", "compact", "recover", "clean"])
     def test_unsupported_scheme_is_named(self, packstone, command, target, scheme):

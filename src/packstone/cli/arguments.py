@@ -68,6 +68,7 @@ def read_paimon_options(typed: dict[str, Any]) -> PaimonOptions:
         partition_idle_seconds=parse_duration(idle).total_seconds() if idle else None,
         overrides=overrides,
         leftovers=typed["leftovers"],
+        single_writer=typed.get("single_writer", False),
         verify=Verify(typed.get("verify_mode") or "content"),
         commit_every_bytes=parse_bytes(typed.get("commit_every") or "16G"),
     )

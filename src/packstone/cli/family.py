@@ -55,6 +55,7 @@ PAIMON_ONLY = frozenset(
         "table_options",
         "leftovers",
         "commit_every",
+        "single_writer",
         "rules",
         "expire_snapshots",
         "retain_min",

@@ -145,6 +145,12 @@ strategy_option: Callable[[Any], Any] = click.option(
     "custom (--ids).",
 )
 
+single_writer_option: Callable[[Any], Any] = click.option(
+    "--single-writer",
+    is_flag=True,
+    help="Paimon on an object store: nobody else writes to the table meanwhile.",
+)
+
 paimon_options = _stack(
     click.option(
         "--partitions",
@@ -203,6 +209,7 @@ segment_options = _stack(
 )
 
 commit_options = _stack(
+    single_writer_option,
     click.option(
         "--commit-every",
         default="16G",

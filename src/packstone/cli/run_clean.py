@@ -46,7 +46,9 @@ def clean_paimon(path: str, typed: dict[str, Any]) -> int:
     from packstone.service.paimon_table import PaimonTable
 
     request = _request(typed)
-    cleaner = PaimonTable(path).cleaner()
+    cleaner = PaimonTable(path).cleaner(single_writer=typed["single_writer"])
+    if not typed["dry_run"]:
+        cleaner.check_allowed()
     report = cleaner.clean(dry_run=True, expiry=request)
     verb = "would remove"
     if report.files and not typed["dry_run"]:
@@ -111,7 +113,7 @@ def _retired(report: SegmentCleanReport) -> str:
 
 
 def _check_no_expiry(typed: dict[str, Any], path: str, what: str) -> None:
-    for name in _EXPIRY:
+    for name in (*_EXPIRY, "single_writer"):
         if typed[name]:
             raise InvalidInputError(f"--{name.replace('_', '-')} is for Paimon tables; {path} is {what}.")
 

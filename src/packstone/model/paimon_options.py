@@ -36,6 +36,7 @@ class PaimonOptions:
     partition_idle_seconds: float | None = None
     overrides: tuple[tuple[str, str], ...] = ()  # table options for this run only
     leftovers: bool = False
+    single_writer: bool = False  # nobody else writes to the table meanwhile; on object stores somebody has to say so
     verify: Verify = Verify.CONTENT
     commit_every_bytes: int = 16 * _GB
     task_bytes: int = 256 * _MB  # a bigger rewrite is split by key over tasks

@@ -33,6 +33,7 @@ from packstone.tables.hive.journal import Journal
 from packstone.tables.hive.layout import check_not_nested, find_layout
 from packstone.tables.hive.recover import recover_table
 from packstone.tables.hive.restore import is_undone
+from packstone.tables.hive.swap import check_can_swap
 from packstone.tables.probe import check_mergeable
 
 if TYPE_CHECKING:
@@ -133,6 +134,7 @@ class HiveTable:
     def _compact(
         self, options: MergeOptions, filters: Filters, *, budget: Budget, take_over: bool, command: str
     ) -> Outcome:
+        check_can_swap(self._io, self.path)
         closed = outside_window(filters)
         if closed is not None:
             skipped = (Skipped(what=self.path, why=closed, kind=SkipKind.REFUSED),)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from packstone.service.interrupts import finish_first
 from packstone.tables.paimon.expire import expire, plan_expiry
 from packstone.tables.paimon.leftovers import SAFE_AGE_SECONDS, find_leftovers, remove_leftovers
+from packstone.tables.paimon.publish import check_can_publish
 from packstone.tables.paimon.retention import RetentionOptions
 from packstone.tables.state_folder import find_state_folder
 
@@ -77,14 +78,19 @@ class PaimonCleanReport:
 class PaimonCleaner:
     """Plans first; removes only what the plan lists."""
 
-    def __init__(self, store: PaimonStore) -> None:
-        self._store = store
+    def __init__(self, store: PaimonStore, *, single_writer: bool = False) -> None:
+        self._store, self._single_writer = store, single_writer
+
+    def check_allowed(self) -> None:
+        """Refuse to remove anything where another writer's commit could not be told from a lost one."""
+        check_can_publish(self._store.io, self._store.path, single_writer=self._single_writer)
 
     def clean(self, *, dry_run: bool, expiry: ExpiryRequest | None = None) -> PaimonCleanReport:
         """Look, and unless it is a dry run, remove."""
         report = self._plan(dry_run=dry_run, request=expiry)
         if dry_run:
             return report
+        self.check_allowed()
         with finish_first():
             if report.expiry is not None and not report.expiry.in_doubt:
                 expire(self._store.io, report.expiry)

@@ -400,6 +400,7 @@ class PaimonRun:
                 min_count=options.manifest_merge_min_count,
             ),
             manifest_codec=options.manifest_compression,
+            single_writer=self.asked.single_writer,
         )
 
     def _commit_tools(self) -> CommitTools:

@@ -25,6 +25,7 @@ from packstone.service.segment_status import Moment, read_moment
 from packstone.service.table_scan import Scan, cache_stats
 from packstone.service.working_hours import may_go_on, outside_window
 from packstone.storage import stores
+from packstone.tables.paimon.publish import check_can_publish
 from packstone.tables.paimon.refusals import refuse_table
 from packstone.tables.paimon.snapshot_files import read_latest_snapshot
 from packstone.tables.paimon.store import PaimonStore, open_store
@@ -135,6 +136,7 @@ class PaimonTable:
         snapshot = read_latest_snapshot(self._io, self.path)
         if snapshot is None:
             return _empty(store, Status.NOTHING_TO_DO, options=options, message="The table has no snapshot yet.")
+        check_can_publish(self._io, self.path, single_writer=options.single_writer)  # before hours of work
         return self._run(store, snapshot, options, filters=filters, budget=budget, command=command)
 
     def _run(
@@ -190,13 +192,13 @@ class PaimonTable:
         """What the caches of this process hold, and how often they helped; tables share them."""
         return cache_stats()
 
-    def cleaner(self) -> PaimonCleaner:
+    def cleaner(self, *, single_writer: bool = False) -> PaimonCleaner:
         """What removes leftovers of dead runs and, if asked to, expires snapshots."""
-        return PaimonCleaner(open_store(self._io, self.path))
+        return PaimonCleaner(open_store(self._io, self.path), single_writer=single_writer)
 
-    def clean(self, *, dry_run: bool = False) -> PaimonCleanReport:
+    def clean(self, *, dry_run: bool = False, single_writer: bool = False) -> PaimonCleanReport:
         """Remove what dead runs left behind, by recorded names."""
-        return self.cleaner().clean(dry_run=dry_run)
+        return self.cleaner(single_writer=single_writer).clean(dry_run=dry_run)
 
     def __repr__(self) -> str:
         return f"PaimonTable({self.path!r})"

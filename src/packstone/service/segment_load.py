@@ -40,6 +40,8 @@ from packstone.spark.engine import SparkEngine
 from packstone.spark.load_frame import write_frame
 from packstone.spark.session import SparkHandle, is_connect
 from packstone.storage.fileio import Kind
+from packstone.storage.location import split_store
+from packstone.storage.stores import store_beside
 from packstone.tables.probe import find_log
 from packstone.tables.segments.column_types import to_arrow, to_ddl
 from packstone.tables.segments.commit import check_can_commit
@@ -91,10 +93,11 @@ def load_files(
     """Load files and folders as one segment, by tasks of an engine, which stays open."""
     options, paths = options or LoadOptions(), tuple(paths)
     load = Load.plan(io, table, options, engine=engine, progress=progress)
-    _check_no_tables(io, paths)
-    files = find_files(io, paths, options=options.inputs)
+    source = _input_store(io, table, paths)
+    _check_no_tables(source, paths)
+    files = find_files(source, paths, options=options.inputs)
     total_bytes = sum(file.size_bytes for file in files)
-    groups = tuple(split_files(io, files, task_bytes=options.share_bytes(total_bytes), options=options.inputs))
+    groups = tuple(split_files(source, files, task_bytes=options.share_bytes(total_bytes), options=options.inputs))
     load.input_bytes = total_bytes
 
     def write(session: SegmentSession, target: LoadTarget) -> Sequence[LoadResult]:
@@ -105,6 +108,13 @@ def load_files(
         return load.run_tasks(session, tasks)
 
     return load.run(write, one_run=len(groups) == 1)
+
+
+def _input_store(io: FileIO, table: str, paths: tuple[str, ...]) -> FileIO:
+    """The one store that all inputs are in, which need not be the table's."""
+    if len({split_store(path)[0] for path in paths}) > 1:
+        raise InvalidInputError("The inputs of one load are in one store; load those of each store for themselves.")
+    return store_beside(io, table, paths[0]) if paths else io
 
 
 def _check_no_tables(io: FileIO, paths: Iterable[str]) -> None:
@@ -210,7 +220,7 @@ class Load:
         cls, io: FileIO, table: str, options: LoadOptions, *, engine: Engine, progress: Progress | None = None
     ) -> Load:
         """Look at the table; nothing is written yet."""
-        check_can_commit(io)
+        check_can_commit(io, table)
         status = read_latest(io, table)
         return cls(
             io=io,

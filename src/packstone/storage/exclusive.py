@@ -42,7 +42,8 @@ def check_exclusive(io: FileIO, folder: str, *, what: str) -> None:
 
 def _creates_once(io: FileIO, folder: str) -> bool:
     io.make_dirs(folder)
-    probe = f"{folder}/probe-{os.urandom(8).hex()}"
+    # Named as local files that are not whole yet are: whoever tidies up the folder knows what it is.
+    probe = f"{folder}/.new-{os.urandom(4).hex()}"
     io.write_new(probe, b"first")
     try:
         io.write_new(probe, b"second")

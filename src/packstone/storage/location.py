@@ -21,7 +21,7 @@ _SCHEME: Final = re.compile(r"^([A-Za-z][A-Za-z0-9+.-]*):(?=/)")
 _REMOTE: Final = re.compile(r"^([a-z][a-z0-9+.-]*)://([^/]*)(?:/(.*))?$", re.DOTALL)
 _TABLE_NAME: Final = re.compile(r"^[A-Za-z_]\w*\.[A-Za-z_]\w*$")
 # Scheme as typed -> scheme of the store; storage/stores.py opens it.
-_REMOTE_SCHEMES: Final[dict[str, str]] = {"hdfs": "hdfs"}
+_REMOTE_SCHEMES: Final[dict[str, str]] = {"hdfs": "hdfs", "s3": "s3", "s3a": "s3", "s3n": "s3"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,8 +8,8 @@ Not every store that speaks S3 honours that header; some overwrite and say that 
 proved before it is relied on (``storage/exclusive.py``).
 
 Settings come from the environment (``AWS_ENDPOINT_URL``, ``AWS_REGION``, ``AWS_ACCESS_KEY_ID`` …). An ``S3FileIO``
-holds the address and the region and nothing secret, so it may travel; each process opens its own clients with the
-credentials that it finds in its own environment.
+holds them and nothing else, so it travels to workers, which need none of their own; each process opens its own
+clients. Keys are never shown: not in a ``repr``, and so not in a message or a log.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import functools
 import os
 import posixpath
 import zlib
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from packstone.errors import InvalidInputError
@@ -45,10 +45,13 @@ _TRY: Final = "packstone-try"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class S3Settings:
-    """Where the store is; nothing secret."""
+    """Where the store is, and the keys to it; without keys a process looks for a role of its own machine."""
 
     endpoint: str = ""  # empty: that of Amazon's region
     region: str = ""
+    key_id: str = field(default="", repr=False)
+    secret: str = field(default="", repr=False)
+    token: str = field(default="", repr=False)
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str]) -> S3Settings:
@@ -58,7 +61,8 @@ class S3Settings:
         if endpoint and not endpoint.startswith(("http://", "https://")):
             raise InvalidInputError("AWS_ENDPOINT_URL must begin with https:// or http://; set it so, or not at all.")
         region = environment.get("AWS_REGION") or environment.get("AWS_DEFAULT_REGION") or ""
-        return cls(endpoint=endpoint.rstrip("/"), region=region)
+        keys = [environment.get(f"AWS_{name}", "") for name in ("ACCESS_KEY_ID", "SECRET_ACCESS_KEY", "SESSION_TOKEN")]
+        return cls(endpoint=endpoint.rstrip("/"), region=region, key_id=keys[0], secret=keys[1], token=keys[2])
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,8 +255,13 @@ def _open_bucket(settings: S3Settings, bucket: str, pid: int) -> S3Store:
     config: dict[str, Any] = {}
     if settings.endpoint:
         config |= {"endpoint": settings.endpoint, "aws_endpoint_url_s3": settings.endpoint}
-    if settings.region:
-        config["region"] = settings.region
+    named = {
+        "region": settings.region,
+        "access_key_id": settings.key_id,
+        "secret_access_key": settings.secret,
+        "session_token": settings.token,
+    }
+    config |= {name: value for name, value in named.items() if value}
     if not os.environ.get("AWS_COPY_IF_NOT_EXISTS"):
         config["copy_if_not_exists"] = "multipart"
     is_plain = settings.endpoint.startswith("http://")

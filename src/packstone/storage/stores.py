@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from packstone.errors import UnsupportedSchemeError
 from packstone.storage.local import LocalFileIO
-from packstone.storage.location import scheme_of
+from packstone.storage.location import scheme_of, split_store
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -28,6 +28,11 @@ def open_store(path: str) -> FileIO:
     return opener(path)
 
 
+def store_beside(io: FileIO, home: str, path: str) -> FileIO:
+    """The store of a path: the one that is open for ``home`` if that is the same, else one of its own."""
+    return io if split_store(path)[0] == split_store(home)[0] else open_store(path)
+
+
 def _open_local(_path: str) -> FileIO:
     return LocalFileIO()
 
@@ -39,8 +44,15 @@ def _open_hdfs(path: str) -> FileIO:
     return HdfsFileIO(HdfsSettings.from_environment(path, os.environ))
 
 
+def _open_s3(_path: str) -> FileIO:
+    from packstone.storage.s3 import S3FileIO, S3Settings  # noqa: PLC0415 - only if it is asked for
+
+    return S3FileIO(S3Settings.from_environment(os.environ))
+
+
 # A row here and the scheme in location.py make a new store known; the library behind it is imported when it is opened.
 _OPENERS: Final[Mapping[str, Callable[[str], FileIO]]] = {
     "file": _open_local,
     "hdfs": _open_hdfs,
+    "s3": _open_s3,
 }

@@ -19,6 +19,7 @@ from packstone.cli import options
     "--older-than", default=None, metavar="AGE", help="Paimon: expire what was replaced longer ago than this, e.g. 2d."
 )
 @click.option("--max-expired", type=int, default=None, help="Paimon: expire at most so many at once.")
+@options.single_writer_option
 @options.yes_option
 @options.output_options
 def command(target: str, **typed: Any) -> int:  # noqa: ANN401 - click's parameters by name

@@ -19,7 +19,7 @@ import posixpath
 import time
 from typing import TYPE_CHECKING
 
-from packstone.errors import CommitUnknownError, ConflictError
+from packstone.errors import CommitUnknownError, ConflictError, RefusedError
 from packstone.tables.hive.journal import Journal, Mark, OutputFile, SwapIntent, remove_empty_backup
 
 if TYPE_CHECKING:
@@ -27,6 +27,16 @@ if TYPE_CHECKING:
 
     from packstone.model.files import FileEntry
     from packstone.storage.fileio import Entry, FileIO
+
+
+def check_can_swap(io: FileIO, path: str) -> None:
+    """Refuse, by name, a store without rename: a swap by copying is neither quick nor whole, whatever kills it."""
+    if not io.capabilities.atomic_rename:
+        raise RefusedError(
+            f"{path} is on an object store, which has no atomic rename, so Hive directories are not merged there; "
+            "`health` and `plan` work, and a Paimon or segment table can be compacted there.",
+            path=path,
+        )
 
 
 def commit_swap(

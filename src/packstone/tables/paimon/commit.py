@@ -84,7 +84,7 @@ def commit_edits(
     ConflictError: every race was lost, or an earlier snapshot was replaced; nothing of these edits was published, so
     their outputs may go. CommitUnknownError: look before you retry, the message says at what; the outputs must stay.
     """
-    check_can_publish(io)
+    check_can_publish(io, table, single_writer=options.single_writer)
     commit = _Commit(io, table, edits=tuple(edits), options=options, tools=tools)
     for published in earlier:
         check_published(io, table, published)

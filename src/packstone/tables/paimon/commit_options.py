@@ -20,6 +20,7 @@ class CommitOptions:
     retry: RetryWait = field(default_factory=RetryWait)
     merge: MergeLimits = field(default_factory=MergeLimits)
     manifest_codec: str = "zstd"
+    single_writer: bool = False  # nobody else writes to the table meanwhile; on object stores that must be so
     settle_seconds: float = 0.05  # how long after publishing we look again; other writers' window is milliseconds
 
 

@@ -18,6 +18,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from packstone.errors import CommitUnknownError, ConflictError, CorruptionError, RefusedError
+from packstone.storage.exclusive import check_exclusive
 from packstone.tables.paimon.snapshot_files import (
     dump_snapshot,
     find_latest_id,
@@ -53,13 +54,21 @@ class Published:
         return f"snapshot {self.snapshot_id} ({self.uuid})"
 
 
-def check_can_publish(io: FileIO) -> None:
-    """Refuse, by name, a store on which two writers could both believe that they have a number."""
-    if not io.capabilities.create_if_absent:
+def check_can_publish(io: FileIO, table: str, *, single_writer: bool) -> None:
+    """Refuse, by name, a store on which two writers could both believe that they have a number.
+
+    Where there is no rename, other writers publish by a put that overwrites. Between themselves they take their
+    catalog's lock, which we do not know; so there must be none of them, and somebody has to say so.
+    """
+    can = io.capabilities
+    if can.create_if_absent and not can.atomic_rename and not single_writer:
         raise RefusedError(
-            f"{type(io).__name__} cannot create a file only if it is absent, so two writers could publish one "
-            "snapshot; compact this table under its catalog's lock, or on a store that can."
+            f"{table} is on an object store, where other writers publish snapshots by a put that overwrites, and "
+            "packstone does not take their catalog's lock; if nobody else writes to the table meanwhile, give "
+            "--single-writer.",
+            table=table,
         )
+    check_exclusive(io, f"{table}/manifest", what="snapshot")
 
 
 def publish_snapshot(io: FileIO, table: str, snapshot: Snapshot) -> Publish:

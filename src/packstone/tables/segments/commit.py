@@ -22,12 +22,13 @@ from packstone.errors import (
     ConflictError,
     InvalidInputError,
     PackstoneError,
-    RefusedError,
     UnavailableError,
     storage_sentence,
 )
+from packstone.storage.exclusive import check_exclusive
 from packstone.tables.segments.edits import Change, Edit, delete_segments, new_table
 from packstone.tables.segments.layout import (
+    METADATA_FOLDER,
     history_folder,
     history_path,
     metadata_folders,
@@ -73,7 +74,7 @@ def create_table(
     io: FileIO, table: str, columns: tuple[Column, ...], *, properties: Mapping[str, str], tools: CommitTools
 ) -> TableStatus:
     """Make an empty table; InvalidInputError if there is one already."""
-    check_can_commit(io)
+    check_can_commit(io, table)
     now_ms = tools.now_ms()
     status = new_table(columns, properties, table_id=tools.new_id(), commit=tools.new_id(), now_ms=now_ms)
     try:
@@ -94,7 +95,7 @@ def commit_edit(io: FileIO, table: str, edit: Edit, *, tools: CommitTools, opera
     What the edit raises is passed on, and nothing is committed. ConflictError: every race was lost. CommitUnknownError:
     look before you retry; what the edit names must stay. UnavailableError: the storage failed, nothing was committed.
     """
-    check_can_commit(io)
+    check_can_commit(io, table)
     commit = _Commit(io, table, tools=tools, operation=operation)
     try:
         return commit.run(edit)
@@ -113,13 +114,9 @@ def commit_delete(io: FileIO, table: str, ids: Iterable[SegmentId], *, tools: Co
     return commit_edit(io, table, edit, tools=tools, operation="delete")
 
 
-def check_can_commit(io: FileIO) -> None:
+def check_can_commit(io: FileIO, table: str) -> None:
     """Refuse, by name, a store on which two writers could both believe that they have a number."""
-    if not io.capabilities.create_if_absent:
-        raise RefusedError(
-            f"{type(io).__name__} cannot create a file only if it is absent, so two writers could publish one version; "
-            "keep segment tables on a store that can."
-        )
+    check_exclusive(io, f"{table}/{METADATA_FOLDER}", what="version")
 
 
 class _Commit:

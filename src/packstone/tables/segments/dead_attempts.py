@@ -73,14 +73,30 @@ def find_dead(io: FileIO, table: str, status: TableStatus, *, now_ms: int) -> tu
     for attempt in dict.fromkeys((*started, *list_attempts(io, table))):
         since = started.get(attempt)
         if since is None:
-            folder = io.stat(attempt_folder(table, attempt))
-            since = now_ms if folder is None else folder.mtime_ns // 1_000_000
+            since = _last_change_ms(io, attempt_folder(table, attempt))
+        if since is None:
+            continue  # over since the listing, or an emptied folder that the store has yet to forget
         if is_dead(io, table, attempt, started_ms=since, now_ms=now_ms):
             dead.append(attempt)
         else:
             record = read_attempt(io, table, attempt)
             alive.append(f"The {record or f'attempt {attempt}'} is still at work; its files are left alone.")
     return tuple(dead), tuple(alive)
+
+
+def _last_change_ms(io: FileIO, folder: str) -> int | None:
+    """When something in an attempt's folder changed last; None if it is not there.
+
+    Where folders have no time of their own, that of the youngest file: one that appears after its folder was removed,
+    by a process that slept, makes the attempt as young as itself.
+    """
+    found = io.stat(folder)
+    if found is None or io.capabilities.has_folders:
+        return None if found is None else found.mtime_ns // 1_000_000
+    try:
+        return max((entry.mtime_ns for entry in io.list_dir(folder)), default=0) // 1_000_000
+    except FileNotFoundError:
+        return None
 
 
 def describe_dead(

@@ -40,6 +40,7 @@ from packstone.rewrite.read_inputs import read_inputs
 from packstone.rewrite.row_sorter import RowSorter
 from packstone.rewrite.verify_ordered import RowDigest, verify_written
 from packstone.storage.fileio import abandon_output
+from packstone.storage.stores import store_beside
 from packstone.storage.task_board import Attempt, Job
 from packstone.tables.segments.attempts import drop_created, record_created
 from packstone.tables.segments.layout import data_file_name
@@ -108,13 +109,16 @@ class LoadResult:
 def run_load_task(attempt: Attempt, task: LoadTask) -> LoadResult:
     """Load some pieces of files."""
     schema = unpack_schema(task.target.arrow_schema)
-    batches = (
-        batch for piece in task.pieces for batch in read_inputs(attempt.io, piece, schema=schema, options=task.inputs)
-    )
+    batches = (batch for piece in task.pieces for batch in _read_piece(attempt.io, task, piece, schema=schema))
     # Decoding runs beside converting and sorting.
     result = write_load(attempt.io, task.target, read_ahead(batches), task=task.number, name=attempt.name)
     attempt.mark_done(task.number, size_bytes=task.input_bytes)
     return result
+
+
+def _read_piece(io: FileIO, task: LoadTask, piece: InputPiece, *, schema: pa.Schema) -> Iterator[InputBatch]:
+    source = store_beside(io, task.target.table, piece.file.path)  # what is loaded need not be where the table is
+    return read_inputs(source, piece, schema=schema, options=task.inputs)
 
 
 def write_load(io: FileIO, target: LoadTarget, batches: Iterable[InputBatch], *, task: int, name: str) -> LoadResult:

@@ -1,0 +1,172 @@
+"""Paimon tables on S3: only for a single writer, by conditional puts; races of our own, and a SIGKILL at steps.
+
+Tables are made by ``paimon_lake.py`` and, fetched by PyArrow's own client, read by it again; it is not the product.
+"""
+
+import itertools
+import shutil
+
+import pytest
+from paimon_lake import PaimonLake
+
+from packstone.errors import RefusedError
+from packstone.service.paimon_table import PaimonTable
+from packstone.storage.stores import open_store
+from packstone.tables.paimon.leftovers import find_leftovers, remove_leftovers
+
+KILLED = -9
+
+
+class Tables:
+    """Copies of one table on one server."""
+
+    def __init__(self, server, root, tmp_path):
+        self.server, self.root, self.tmp_path = server, root, tmp_path
+        self._numbers = itertools.count()
+        self.local = PaimonLake(tmp_path / "t").create()
+        for first in (0, 5, 10, 15):
+            self.local.append(dict.fromkeys(range(first, first + 10), first))
+        self.rows = self.local.rows()
+
+    def copy(self):
+        """A copy of the table, at a path that nobody had."""
+        return self.server.send(self.local.path, f"{self.root}/{next(self._numbers)}/t")
+
+    def fetch(self, path):
+        """Another program's view of a table."""
+        return PaimonLake(self.server.fetch(path, self.tmp_path / f"fetched-{next(self._numbers)}"))
+
+    def check(self, path, where=""):
+        """The rows are what they were, and nothing is wrong; gives the table as fetched."""
+        found = self.fetch(path)
+        assert (found.rows(), list(found.problems())) == (self.rows, []), where
+        return found
+
+
+@pytest.fixture
+def tables(seaweed, use_s3, tmp_path):
+    """A table of four commits, on the real server."""
+    return Tables(seaweed, use_s3(seaweed), tmp_path)
+
+
+def test_all_commands_for_a_single_writer(tables, packstone):
+    """Looked at, planned, compacted, queried, expired: the rows stay, and level 0 is empty."""
+    table = tables.copy()
+    assert packstone("health", table).code == 0
+    assert packstone("plan", table, "--strategy", "full", "--format", "json").json["status"] == "planned"
+    done = packstone("compact", table, "--strategy", "full", "--single-writer", "--format", "json").json
+    assert (done["status"], done["verified"]) == ("committed", "content")
+    found = tables.check(table)
+    assert {entry.file["_LEVEL"] for entry in found.live()} == {5}
+    count = packstone("query", table, "select count(*) n from t", "--format", "json").json["rows"]
+    assert count == [[len(tables.rows)]]
+    words = ("clean", table, "--expire-snapshots", "--retain-min", "1", "--older-than", "0s", "--yes")
+    assert packstone(*words, "--single-writer").code == 0
+    assert tables.check(table).ids() == [5]
+    state = f"{table.rpartition('/')[0]}/.packstone/t"
+    assert open_store(table).stat(f"{state}/staging") is None
+
+
+@pytest.mark.parametrize("command", ["compact", "clean"])
+def test_without_a_word_nothing_is_changed(tables, packstone, command):
+    """Others may publish by a put that overwrites, so somebody has to say that there are none: exit code 3."""
+    table = tables.copy()
+    done = packstone(command, table, *(("--yes",) if command == "clean" else ()))
+    assert done.code == 3
+    assert "is on an object store, where other writers publish snapshots by a put that overwrites" in done.sentence
+    assert done.sentence.endswith("give --single-writer.")
+    found = tables.check(table)
+    assert found.names() == tables.local.names()
+    assert packstone("clean", table, "--dry-run").code == 0
+
+
+def test_the_word_is_for_paimon_tables(lake, packstone):
+    """A Hive directory has owners and needs no such word."""
+    lake.parquet()
+    for command in ("compact", "clean"):
+        done = packstone(command, lake.table, "--single-writer")
+        assert (done.code, "--single-writer is for Paimon tables" in done.sentence) == (2, True)
+
+
+def test_on_a_local_disk_the_word_changes_nothing(tables, packstone):
+    """It may be given, and it is not needed."""
+    copy = tables.tmp_path / "copy"
+    shutil.copytree(tables.local.path, copy)
+    assert packstone("compact", copy, "--strategy", "full", "--single-writer").code == 0
+    assert PaimonLake(copy).rows() == tables.rows
+
+
+def test_a_store_that_ignores_the_condition_is_refused(tables, careless, use_s3, packstone):
+    """Not even a single writer may commit there: two runs of its own would overwrite each other."""
+    table = f"{use_s3(careless)}/t"
+    for name in tables.local.names():  # PyArrow's client does not get a file into this server
+        open_store(table).replace(f"{table}/{name}", (tables.local.path / name).read_bytes())
+    done = packstone("compact", table, "--strategy", "full", "--single-writer")
+    assert done.code == 3
+    assert "two writers could publish one snapshot; nothing was committed." in done.sentence
+    found = PaimonLake(careless.fetch(table, tables.tmp_path / "fetched"))
+    assert found.names() == tables.local.names()
+
+
+def test_compactions_at_once(tables, children, seaweed):
+    """Two runs of one writer, in processes of their own: each snapshot is one's, and the rows stay."""
+    table = tables.copy()
+    call = {"path": table, "single_writer": True, "env": seaweed.env}
+    pids = [children.start("paimon_compact", **call) for _ in range(3)]
+    answers = [children.wait(pid) for pid in pids]
+    assert all("error" not in one or one["error"] == "ConflictError" for one in answers), answers
+    published = [one for answer in answers for one in answer.get("value", {}).get("snapshots", ())]
+    found = tables.check(table)
+    assert found.ids() == [1, 2, 3, 4, *sorted(published)]
+    assert {entry.file["_LEVEL"] for entry in found.live()} == {5}
+
+
+def test_the_table_itself_asks_too(tables):
+    """Through the API the same holds."""
+    table = PaimonTable(tables.copy())
+    with pytest.raises(RefusedError, match="--single-writer"):
+        table.compact()
+    with pytest.raises(RefusedError, match="--single-writer"):
+        table.clean()
+    assert table.clean(dry_run=True).files == 0
+
+
+def test_a_compaction_killed_at_some_steps(tables, children, seaweed):
+    """The rows stay, another run ends the work, and what was left is known by name."""
+    check_killed(tables, children, seaweed, stride=5)
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(3600)
+def test_a_compaction_killed_at_every_step(tables, children, seaweed):
+    """Killed anywhere."""
+    check_killed(tables, children, seaweed, stride=1)
+
+
+def check_killed(tables, children, seaweed, *, stride):
+    """Kill at some steps, each time a copy of its own."""
+    call = {"single_writer": True, "env": seaweed.env}
+    done = children.run("paimon_compact", path=tables.copy(), **call)
+    assert done["value"]["status"] == "committed", done
+    for step in range(0, len(done["steps"]), stride):
+        table, where = tables.copy(), done["steps"][step]
+        is_probe = "/.new-" in where  # the second try to create it fails, so there is no after
+        fault = {"step": step, "action": "kill", "moment": "before" if is_probe or step % 2 else "after"}
+        assert children.run("paimon_compact", path=table, fault=fault, **call)["status"] == KILLED, where
+        tables.check(table, where)
+        again = children.run("paimon_compact", path=table, **call)
+        assert "error" not in again, again
+        found = tables.check(table, where)
+        assert {entry.file["_LEVEL"] for entry in found.live()} == {5}, where
+        check_known(tables, table, where)
+
+
+def check_known(tables, table, where):
+    """A day later everything that no snapshot names goes, by its recorded name."""
+    io = open_store(table)
+    runs = f"{table.rpartition('/')[0]}/.packstone/t/runs"
+    later = io.stat(f"{table}/snapshot/snapshot-5").mtime_ns / 1e9 + 2 * 86_400
+    remove_leftovers(io, find_leftovers(io, table, runs_folder=runs, now_seconds=later))
+    left = tables.check(table, where)
+    live = {f"bucket-{entry.bucket}/{entry.file['_FILE_NAME']}" for number in left.ids() for entry in left.live(number)}
+    assert {name for name in left.names() if name.startswith("bucket-")} == live, where

@@ -1,0 +1,211 @@
+"""Segment tables on S3: everything from the command line, races between processes, and a SIGKILL at steps.
+
+What is in a table is told by ``segment_lake.py``, which is not the product: PyArrow's own client fetches all objects,
+and JSON, PyArrow and DuckDB read them.
+"""
+
+import itertools
+from collections import Counter
+
+import pytest
+from compact_calls import segment_clean, segment_compact
+from race_calls import ROWS
+from segment_lake import SegmentLake
+
+from packstone.storage.stores import open_store
+
+KILLED = -9
+
+
+class Tables:
+    """Tables of one test on one server."""
+
+    def __init__(self, server, root, tmp_path):
+        self.server, self.root, self.tmp_path = server, root, tmp_path
+        self._numbers = itertools.count()
+
+    def fetch(self, path):
+        """Another program's view of a table."""
+        return SegmentLake(self.server.fetch(path, self.tmp_path / f"fetched-{next(self._numbers)}"))
+
+    def copy_of(self, folder):
+        """A copy of a local table, at a path that nobody had."""
+        return self.server.send(folder, f"{self.root}/{next(self._numbers)}/t")
+
+
+@pytest.fixture
+def tables(seaweed, use_s3, tmp_path):
+    """Tables on the real server."""
+    return Tables(seaweed, use_s3(seaweed), tmp_path)
+
+
+def make_local(folder, loads=4):
+    """A table with some loads, to be copied."""
+    lake = SegmentLake(folder).create(SORT_COLUMNS="id", COMPACTION_LEVEL_THRESHOLD=f"{loads},2")
+    for seed in range(loads):
+        lake.load([{"id": at * 7 % 30, "v": f"{seed}-{at}"} for at in range(30)], files=2, group_rows=10)
+    return lake
+
+
+def test_all_commands(tables, packstone, tmp_path):
+    """Created, loaded from a local file and from S3, shown, queried, compacted, deleted from and cleaned, by name."""
+    table = f"{tables.root}/db/t"
+    (tmp_path / "in.csv").write_text("id,v\n3,c\n1,a\n2,b\n")
+    words = ("segments", "create", table.replace("s3:", "s3a:"), "--schema", "id long, v string", "--sort-by", "id")
+    assert packstone(*words).code == 0
+    open_store(table).replace(f"{tables.root}/in.csv", b"id,v\n6,f\n5,e\n")
+    for source in (tmp_path / "in.csv", f"{tables.root}/in.csv", tmp_path / "in.csv", tmp_path / "in.csv"):
+        assert packstone("segments", "load", table, source).code == 0
+    rows = Counter({(1, "a"): 3, (2, "b"): 3, (3, "c"): 3, (5, "e"): 1, (6, "f"): 1})
+    assert tables.fetch(table).count() == rows
+    done = packstone("compact", table, "--format", "json").json
+    assert (done["status"], done["table"], done["verified"]) == ("committed", table, "content")
+    found = tables.fetch(table)
+    assert (found.count(), found.ids(), found.problems()) == (rows, ["0.1"], [])
+    query = packstone("query", table, "select count(*) n, sum(id) s from t where id < 6", "--format", "json").json
+    assert query["rows"] == [[10, 23]]
+    assert packstone("health", table).code == packstone("plan", table).code == 0
+    assert packstone("segments", "show", table).out.count("Compacted") == 4
+    assert packstone("clean", table, "--yes").code == 0
+    both = packstone("segments", "load", table, tmp_path / "in.csv", f"{tables.root}/in.csv")
+    assert (both.code, "in one store" in both.sentence) == (2, True)
+
+
+def test_a_clean_takes_what_is_over(tables):
+    """Retired segments, old versions, and a killed load's files, which go to the trash first, all leave the bucket."""
+    table = tables.copy_of(make_local(tables.tmp_path / "t").path)
+    io = open_store(table)
+    assert segment_compact(io, table)["status"] == "committed"
+    rows = tables.fetch(table).count()
+    assert segment_clean(io, table, days=8)["unknown"] == []
+    segment_clean(io, table, days=20)
+    found = tables.fetch(table)
+    assert found.count() == rows
+    assert len(found.data_on_disk()) == len(found.files()) == 1
+    assert not [path for path in (found.path / "Metadata/attempts").rglob("*") if path.is_file()]
+
+
+def test_a_store_that_ignores_the_condition_is_refused(careless, use_s3, packstone):
+    """Nothing is created on a server that overwrites: exit code 3, one sentence, and not even a probe is left."""
+    table = f"{use_s3(careless)}/t"
+    done = packstone("segments", "create", table, "--schema", "id long")
+    assert done.code == 3
+    assert "two writers could publish one version; nothing was committed." in done.sentence
+    assert open_store(table).stat(table) is None
+
+
+def test_two_loads_and_a_compaction_at_once(tables, children, seaweed):
+    """For a few seconds, each in a process of its own: every load is there once, and all get on."""
+    check_race(tables, children, seaweed, seconds=4)
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(3600)
+def test_two_loads_and_a_compaction_at_once_for_long(tables, children, seaweed):
+    """For minutes."""
+    check_race(tables, children, seaweed, seconds=180)
+
+
+def check_race(tables, children, seaweed, *, seconds):
+    """Let them run; then count, merge all, clean, and count again."""
+    table = f"{tables.root}/t"
+    SegmentLake(table, io=open_store(table)).create(
+        SORT_COLUMNS="id", COMPACTION_LEVEL_THRESHOLD="3,2,2", SEGMENT_RETENTION_DAYS=0, MAX_QUERY_MINUTES=1
+    )
+    common = {"path": table, "seconds": seconds, "env": seaweed.env}
+    loads = [children.start("race_loads", who=who, scope="LOCAL_SORT", **common) for who in range(2)]
+    merge = children.start("race_compactions", strategy="minor", **common)
+    answers = {pid: children.wait(pid) for pid in (*loads, merge)}
+    assert not [answer for answer in answers.values() if "error" in answer], answers
+    made = [answers[pid]["value"] for pid in loads]
+    assert min(made) > 0
+    expected = [
+        (who * 1_000_000 + at) * ROWS + row for who, n in enumerate(made) for at in range(n) for row in range(ROWS)
+    ]
+    for _ in range(2):
+        found = tables.fetch(table)
+        assert Counter(row[0] for row in found.count().elements()) == Counter(expected)
+        assert found.problems() == []
+        assert segment_compact(open_store(table), table, strategy="major")["status"] in ("committed", "nothing-to-do")
+        segment_clean(open_store(table), table, days=2)
+
+
+def test_a_compaction_killed_at_some_steps(tables, children, seaweed):
+    """Killed there, the table reads the same, a second run succeeds, and a clean leaves nothing behind."""
+    check_compaction(tables, children, seaweed, stride=5)
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(3600)
+def test_a_compaction_killed_at_every_step(tables, children, seaweed):
+    """Killed anywhere."""
+    check_compaction(tables, children, seaweed, stride=1)
+
+
+def kill_at(steps, step):
+    """Before or after, in turns; the second try to create the probe fails, so there is no after."""
+    is_probe = "/.new-" in steps[step]
+    return {"step": step, "action": "kill", "moment": "before" if is_probe or step % 2 else "after"}
+
+
+def check_compaction(tables, children, seaweed, *, stride):
+    """Kill at some steps, each time a copy of its own."""
+    local = make_local(tables.tmp_path / "t")
+    rows = local.count()
+    done = children.run("segment_compact", path=tables.copy_of(local.path), env=seaweed.env)
+    assert done["value"]["status"] == "committed", done
+    for step in range(0, len(done["steps"]), stride):
+        table = tables.copy_of(local.path)
+        fault = kill_at(done["steps"], step)
+        died = children.run("segment_compact", path=table, fault=fault, env=seaweed.env)
+        assert died["status"] == KILLED, (done["steps"], died)
+        where = done["steps"][step]
+        found = tables.fetch(table)
+        assert (found.count(), found.problems()) == (rows, []), where
+        io = open_store(table)
+        assert segment_compact(io, table)["status"] in ("committed", "nothing-to-do"), where
+        assert segment_clean(io, table, days=8)["unknown"] == [], where
+        found = tables.fetch(table)
+        assert (found.count(), found.problems(), len(found.ids())) == (rows, [], 1), where
+        assert set(found.data_on_disk()) == {f"{file.relative_to(found.path)}" for file in paths(found)}, where
+
+
+def paths(lake):
+    """The data files of a table."""
+    return [lake.path / file for file in lake.files()]
+
+
+def test_a_load_killed_at_some_steps(tables, children, seaweed):
+    """All of it or nothing is there, the next load works, and a clean knows everything that was left."""
+    check_load(tables, children, seaweed, stride=7)
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(3600)
+def test_a_load_killed_at_every_step(tables, children, seaweed):
+    """Killed anywhere."""
+    check_load(tables, children, seaweed, stride=1)
+
+
+def check_load(tables, children, seaweed, *, stride):
+    """Kill at some steps, each time a copy of its own."""
+    local = make_local(tables.tmp_path / "t", loads=1)
+    before = local.count()
+    (tables.tmp_path / "in.csv").write_text("id,v\n" + "".join(f"{at},x\n" for at in range(50, 10, -1)))
+    after = before + Counter((at, "x") for at in range(11, 51))
+    load = {"inputs": [tables.tmp_path / "in.csv"], "env": seaweed.env, "sort_scope": "GLOBAL_SORT", "task_bytes": 100}
+    done = children.run("load_rows", path=tables.copy_of(local.path), **load)
+    assert "error" not in done, done
+    for step in range(0, len(done["steps"]), stride):
+        table = tables.copy_of(local.path)
+        fault = kill_at(done["steps"], step)
+        assert children.run("load_rows", path=table, fault=fault, **load)["status"] == KILLED
+        where = done["steps"][step]
+        rows = tables.fetch(table).count()
+        assert rows in (before, after), where
+        again = children.run("load_rows", path=table, **load)
+        assert "error" not in again, again
+        assert segment_clean(open_store(table), table, days=8)["unknown"] == [], where
+        found = tables.fetch(table)
+        assert found.count() == rows + after - before, where
+        assert found.problems() == [], where
