@@ -1,40 +1,6 @@
 """A table of small files on HDFS, in any format, written and read by a client and readers that are not ours."""
 
-import gzip
-import io
-
-import pyarrow as pa
-import pyarrow.orc
-import pyarrow.parquet as pq
-
-
-def _parquet(ids):
-    target = io.BytesIO()
-    pq.write_table(pa.table({"id": ids}), target)
-    return target.getvalue()
-
-
-def _orc(ids):
-    target = io.BytesIO()
-    pa.orc.write_table(pa.table({"id": ids}), target, compression="zlib")
-    return target.getvalue()
-
-
-def _text(ids):
-    return b"".join(b"%d\n" % number for number in ids)
-
-
-# name -> (the ending of files, ids to bytes, bytes to ids)
-FORMATS = {
-    "parquet": ("parquet", _parquet, lambda data: pq.read_table(pa.BufferReader(data))["id"].to_pylist()),
-    "text": ("csv", _text, lambda data: [int(line) for line in data.splitlines()]),
-    "orc": ("orc", _orc, lambda data: pa.orc.read_table(pa.BufferReader(data))["id"].to_pylist()),
-    "gzip": (
-        "csv.gz",
-        lambda ids: gzip.compress(_text(ids)),
-        lambda data: [int(line) for line in gzip.decompress(data).splitlines()],
-    ),
-}
+from format_files import FORMATS
 
 
 class HdfsLake:

@@ -7,7 +7,8 @@ back with, so every crash has a table of its own.
 from itertools import count
 
 import pytest
-from hdfs_lake import FORMATS, HdfsLake
+from format_files import FORMATS
+from hdfs_lake import HdfsLake
 
 from packstone.model.merge_options import MergeOptions
 from packstone.service.hive_table import HiveTable
