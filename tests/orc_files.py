@@ -25,7 +25,7 @@ def orc_table(first: int = 0, rows: int = ROWS) -> pa.Table:
             "raw": [f"raw {at}".encode() for at in ids],
             "exact": pa.array([at * 101 for at in ids], pa.int64()).cast(pa.decimal128(22, 2)),
             "day": pa.array([at * 30 for at in ids], pa.int32()).cast(pa.date32()),
-            "at": pa.array([at * 1_000_003 for at in ids], pa.timestamp("us")),
+            "at": pa.array([1_000 + at * 1_000_003 for at in ids], pa.timestamp("us")),
             "list": [[at, None, at + 1][: at % 4] for at in ids],
             "pair": [{"x": at, "y": [{"z": str(at)}]} for at in ids],
             "map": pa.array([[(f"k{at}", at)] for at in ids], pa.map_(pa.string(), pa.int64())),

@@ -19,6 +19,7 @@ from packstone.rewrite.run_unit import run_unit
 from packstone.storage.local import LocalFileIO
 
 IO = LocalFileIO()
+ROWS = 2_000  # enough for stripes that are copied
 CODECS = ("uncompressed", "zlib", "snappy", "lz4", "zstd")
 
 
@@ -170,10 +171,11 @@ def run(folder: Path, io: LocalFileIO = IO, *, verify: Verify = Verify.CONTENT):
     return run_unit(io, spec, staging=str(staging), attempt="a0")
 
 
+@pytest.mark.parametrize("rows", [100, ROWS], ids=["tiny", "big"])
 @pytest.mark.parametrize("keep", [0, 2, 40, 500, -1, -5])
-def test_a_truncated_input_is_named(tmp_path, keep):
+def test_a_truncated_input_is_named(tmp_path, keep, rows):
     """A file that was cut anywhere is blamed by name."""
-    folder = write_orc_files(tmp_path / "t", files=3)
+    folder = write_orc_files(tmp_path / "t", files=3, rows=rows)
     broken = folder / "001.orc"
     broken.write_bytes(broken.read_bytes()[:keep])
     result = run(folder)
@@ -224,7 +226,7 @@ def without_the_last_stripe(path):
 
     def change(footer):
         last = max(at for at, field in enumerate(footer) if field[0] == 3)
-        return [field if field[0] != 6 else (6, 0, 200) for at, field in enumerate(footer) if at != last]
+        return [field if field[0] != 6 else (6, 0, 2 * ROWS) for at, field in enumerate(footer) if at != last]
 
     change_footer(path, change)
 
@@ -242,6 +244,6 @@ TAMPERED = {
 @pytest.mark.parametrize("what", TAMPERED)
 def test_a_changed_output_is_found(tmp_path, what):
     """An output that is not the inputs' stripes under their footer is a mismatch, never a success."""
-    folder = write_orc_files(tmp_path / "t", files=3)
-    assert run(folder).status is UnitStatus.WRITTEN
+    folder = write_orc_files(tmp_path / "t", files=3, rows=ROWS)
+    assert (run(folder).status, run(folder).how) == (UnitStatus.WRITTEN, How.STITCH)
     assert run(folder, Tampering(TAMPERED[what])).status is UnitStatus.MISMATCH

@@ -55,7 +55,7 @@ def why_left_alone(tail: OrcTail) -> str:
     if find_all(tail.footer, orc_tail.FOOTER_ENCRYPTION) or find_int(tail.postscript, orc_tail.PS_ENCRYPTED_STATISTICS):
         return "it has encrypted columns"
     types = read_types(tail)
-    names = tuple(find_all(types[0], _TYPE_NAMES))
+    names = names_of(types[0])
     keys = [b"".join(find_all(read_message(item), 1)) for item in find_all(tail.footer, orc_tail.FOOTER_USER_METADATA)]
     if names == _ACID_COLUMNS or any(key.startswith(_ACID_KEYS) for key in keys):
         return "it belongs to a transactional table of Hive"
@@ -94,6 +94,11 @@ def read_types(tail: OrcTail) -> list[Message]:
 def kind_of(column: Message) -> int:
     """The number of a column's type."""
     return find_int(column, _TYPE_KIND)
+
+
+def names_of(column: Message) -> tuple[bytes, ...]:
+    """The names of a struct's fields."""
+    return tuple(find_all(column, _TYPE_NAMES))
 
 
 def children_of(column: Message) -> list[int]:

@@ -78,11 +78,17 @@ def _column_names(io: FileIO, path: str) -> list[str]:
 
 
 def _read_batches(io: FileIO, path: str, columns: list[str] | None) -> Iterator[pa.RecordBatch]:
-    # The data-set reader cuts stripes into batches; ORCFile hands them out whole.
+    # The data-set reader cuts stripes into batches; ORCFile hands them out whole, but knows names that are used twice.
     import pyarrow.dataset as ds  # noqa: PLC0415 - slow to import, and only for ORC
+    from pyarrow import orc  # noqa: PLC0415
 
     try:
         with io.open_input(path) as source:
+            file = orc.ORCFile(source)
+            names = file.schema.names
+            if len(set(names)) < len(names):
+                yield from (file.read_stripe(stripe) for stripe in range(file.nstripes))
+                return
             fragment = ds.OrcFileFormat().make_fragment(source)
             yield from fragment.to_batches(
                 columns=columns, batch_size=_BATCH_ROWS, use_threads=False, batch_readahead=0, fragment_readahead=0

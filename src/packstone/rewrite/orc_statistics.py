@@ -34,6 +34,7 @@ Fields: TypeAlias = dict[int, int | bytes]
 
 _COUNT: Final = 1
 _HAS_NULL: Final = 10
+_TIMESTAMP: Final = 9
 _DISK_BYTES: Final = 11
 _MAX_LONG: Final = (1 << 63) - 1
 _MAX_DECIMAL_DIGITS: Final = 38
@@ -55,6 +56,20 @@ def merge_statistics(parts: Sequence[bytes]) -> bytes:
     if all(_DISK_BYTES in one for one in messages):
         found.append((_DISK_BYTES, VARINT, sum(_int(one, _DISK_BYTES) for one in messages)))
     return write_message(found)
+
+
+def are_times_within(stated: bytes, first_ms: int, last_ms: int) -> bool:
+    """Whether a column of timestamps states that it has none outside of these milliseconds of UTC."""
+    column: Fields = {number: value for number, _, value in read_message(stated)}
+    if not _int(column, _COUNT):
+        return True
+    typed = column.get(_TIMESTAMP)
+    if not isinstance(typed, bytes):
+        return False
+    found: Fields = {number: value for number, _, value in read_message(typed)}
+    if not _all_have([found], 3, 4):
+        return False
+    return first_ms <= unzigzag(_int(found, 3)) <= unzigzag(_int(found, 4)) <= last_ms
 
 
 def _merge_typed(messages: Sequence[Fields]) -> Field | None:
@@ -182,7 +197,7 @@ _MERGE: Final[dict[int, Callable[[Sequence[Fields]], Message | None]]] = {
     6: _merge_decimals,
     7: _merge_dates,
     8: _merge_binaries,
-    9: _merge_timestamps,
+    _TIMESTAMP: _merge_timestamps,
     12: _merge_collections,
 }
 

@@ -2,7 +2,7 @@
 
 A stripe holds its own index, data, dictionaries, bloom filters and its writer's time zone; the footer only says where
 it lies. So this is faithful for every type, timestamps of the year 9999, char, union and interval too, and as quick as
-the disk. Its limit: stripes keep their size. Files whose stripes are tiny are better encoded again (``orc_rewrite``).
+the disk. Its limit: stripes keep their size. Only where they are tiny is encoding again better (``orc_rewrite``).
 
 ::
 

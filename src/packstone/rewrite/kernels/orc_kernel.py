@@ -1,12 +1,15 @@
-"""ORC: stripes copied under a new footer."""
+"""ORC: stripes copied under a new footer; where they are tiny and it is safe, rows encoded again."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from packstone.model.unit import How
-from packstone.rewrite import orc_batches, orc_stitch
+from packstone.rewrite import orc_batches, orc_rewrite, orc_stitch
 from packstone.rewrite.merge_kernel import Written
+from packstone.rewrite.orc_rewrite import CannotEncodeError
+from packstone.rewrite.ordered_digest import digest_batches
+from packstone.rewrite.read_ahead import read_ahead
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -16,16 +19,25 @@ if TYPE_CHECKING:
     from packstone.storage.fileio import FileIO
 
 
-def write(io: FileIO, paths: Sequence[str], output: str, *, spec: UnitSpec) -> Written:  # noqa: ARG001 - all is kept
-    """Copy the stripes of all inputs."""
+def write(io: FileIO, paths: Sequence[str], output: str, *, spec: UnitSpec) -> Written:
+    """Encode tiny stripes again where nothing is lost by it and the file does not grow; else copy them."""
     tails = orc_stitch.read_tails(io, paths)
+    try:
+        orc_rewrite.rewrite_orc(io, paths, output, tails=tails)
+        found = io.stat(output)
+        if found is not None and found.size_bytes <= spec.input_bytes:
+            return Written(how=How.REWRITE, ordered=True)
+    except CannotEncodeError:
+        pass
+    io.remove(output)
     orc_stitch.stitch_orc(io, paths, output, tails=tails)
     return Written(how=How.STITCH, ordered=True)
 
 
-def check_readable(io: FileIO, paths: Sequence[str], output: str, *, written: Written) -> None:  # noqa: ARG001
+def check_readable(io: FileIO, paths: Sequence[str], output: str, *, written: Written) -> None:
     """Decode what was copied without being decoded: it may have been broken before."""
-    orc_batches.check_decodes(io, paths, output)
+    if written.how is How.STITCH:
+        orc_batches.check_decodes(io, paths, output)
 
 
 def count(io: FileIO, paths: Sequence[str], *, written: Written) -> int:  # noqa: ARG001 - the same however written
@@ -33,8 +45,10 @@ def count(io: FileIO, paths: Sequence[str], *, written: Written) -> int:  # noqa
     return orc_stitch.count_rows(io, paths)
 
 
-def fingerprint(io: FileIO, paths: Sequence[str], *, written: Written) -> Fingerprint:  # noqa: ARG001
-    """Digest the bytes of the stripes that were copied."""
+def fingerprint(io: FileIO, paths: Sequence[str], *, written: Written) -> Fingerprint:
+    """Digest the bytes of stripes that were copied, or the rows that were encoded again, in their order."""
+    if written.how is How.REWRITE:
+        return digest_batches(read_ahead(orc_batches.all_orc_rows(io, paths)))
     return orc_stitch.digest_stripes(io, paths)
 
 
