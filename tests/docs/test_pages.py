@@ -17,6 +17,7 @@ PAGES = sorted(
         ROOT / "CONTRIBUTING.md",
         ROOT / "examples" / "README.md",
         *(ROOT / "docs").rglob("*.md"),
+        *(ROOT / "deploy").rglob("*.md"),
     ]
 )
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")

@@ -86,6 +86,19 @@ def is_running(pid: int) -> bool:
     return False
 
 
+def parent(pid: int) -> int:
+    """The process that started a process."""
+    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+
+
+def is_writing(pid: int, below: Path, *, ending: str = ".data") -> bool:
+    """Whether a process holds a data file open below a folder; also one that somebody has removed meanwhile."""
+    with contextlib.suppress(OSError):
+        names = [str(link.readlink()).removesuffix(" (deleted)") for link in Path(f"/proc/{pid}/fd").iterdir()]
+        return any(name.startswith(str(below)) and name.endswith(ending) for name in names)
+    return False
+
+
 class Cluster:
     """A master and two workers."""
 
@@ -119,14 +132,14 @@ class Cluster:
             "spark.log.level": "ERROR",
         }
 
-    def submit(self, *arguments: object, env: dict[str, str] | None = None, options: tuple[str, ...] = ()):
-        """``spark-submit`` with the classic job; executors have their own Python, the driver has ours."""
+    def submit(self, arguments: list[str], *, env: dict[str, str] | None = None, folder: Path | None = None):
+        """``spark-submit`` on one executor; they have their own Python, the driver has ours."""
         confs = [part for key, value in self.settings().items() for part in ("--conf", f"{key}={value}")]
         command = [str(SPARK_HOME / "bin" / "spark-submit"), "--master", self.master, "--driver-java-options", JVM]
         return subprocess.run(
-            [*command, *confs, *options, *map(str, arguments)],
+            [*command, "--total-executor-cores", "1", *confs, *arguments],
             env={**self.env, **self.driver_env(), **(env or {})},
-            capture_output=True, text=True, check=False, timeout=300, cwd=self.folder,
+            capture_output=True, text=True, check=False, timeout=300, cwd=folder or self.folder,
         )  # fmt: skip
 
     def executors(self) -> dict[int, set[int]]:
@@ -145,13 +158,8 @@ class Cluster:
 
     def writers(self, below: Path, *, ending: str = ".data") -> set[int]:
         """The Python workers of executors that hold a data file open below a folder."""
-        found = set()
-        for pid in set().union(*self.executors().values()):
-            with contextlib.suppress(OSError):
-                names = [str(link.readlink()) for link in Path(f"/proc/{pid}/fd").iterdir()]
-                if any(name.startswith(str(below)) and name.endswith(ending) for name in names):
-                    found.add(pid)
-        return found
+        pythons = set().union(*self.executors().values())
+        return {pid for pid in pythons if is_writing(pid, below, ending=ending)}
 
     def executor_of(self, worker: int) -> int:
         """The executor of a Python worker."""

@@ -10,7 +10,7 @@ import contextlib
 import os
 import signal
 
-from standalone import Driver, is_running, wait_until
+from standalone import Driver, is_running, is_writing, parent, wait_until
 
 from packstone.model.merge_options import MergeOptions
 from packstone.service.hive_table import HiveTable
@@ -75,15 +75,17 @@ def test_a_worker_writes_on_after_its_driver_died(cluster, orders, rows, tmp_pat
     driver = Driver(cluster, tmp_path / "driver.log")
     driver.begin(orders.path, parallel=1)
     orphan = writer(cluster, orders)
-    os.kill(orphan, signal.SIGSTOP)
-    executor = cluster.executor_of(orphan)
-    for pid in (executor, *(cluster.executors()[executor] - {orphan})):
-        os.kill(pid, signal.SIGKILL)
+    daemon, executor = parent(orphan), cluster.executor_of(orphan)
+    os.kill(daemon, signal.SIGKILL)
+    wait_until(lambda: not is_running(daemon), what="the end of the daemon")
+    os.kill(orphan, signal.SIGSTOP)  # not before: Linux ends stopped processes of a group that loses its parent
+    os.kill(executor, signal.SIGKILL)
     driver.kill()
 
     outcome = HiveTable(str(orders.path)).compact(MergeOptions(min_files=2))
 
     assert (outcome.status, outcome.files_after) == ("committed", 1)
+    assert is_writing(orphan, orders.path.parent)
     os.kill(orphan, signal.SIGCONT)
     wait_until(lambda: not is_running(orphan), what="the end of the orphan")
     HiveTable(str(orders.path)).recover()

@@ -8,23 +8,35 @@ import re
 import shutil
 import subprocess
 import sys
+import tarfile
 from pathlib import Path
 
+import pyspark
 import pytest
+
+sys.path.insert(0, str(Path(__file__).parents[2]))  # tests are imported by path, not as packages
+
+from deploy_pages import submits, swapped
 from standalone import HOSTS, JVM, REPO, SPARK_HOME, can_import, make_python, wait_until
 
 JOB = REPO / "packstone_merge.py"
 PACKSTONE = Path(sys.executable).with_name("packstone")
-ONE_EXECUTOR = ("--total-executor-cores", "1")
 
 
 def test_the_package_goes_to_executors_by_itself(cluster, orders, rows):
-    """The driver ships its own Packstone: executors that have none, and cannot import one, do the work."""
+    """As deploy/standalone says: the driver ships its Packstone to executors that have none and cannot import one."""
     orders.write(partitions=1)
     before = rows(orders.path)
     assert can_import(cluster.python, "pyarrow")
-    assert not can_import(cluster.python, "packstone")
-    done = cluster.submit(JOB, "file:///", orders.path / "dt=0", "120M", "--format", "json", options=ONE_EXECUTOR)
+    assert not can_import(cluster.python, "packstone") or pyspark.__version__.startswith("3.")
+    names = {
+        "/opt/packstone/bin/python": sys.executable,
+        "/opt/executor-python/bin/python": cluster.python,
+        "packstone_merge.py": JOB,
+        "/mnt/lake/orders": orders.path,
+        "dt=20190101": "dt=0",
+    }
+    done = cluster.submit(swapped(submits("standalone/README.md")[0], names))
     assert done.returncode == 0, done.stdout + done.stderr[-3000:]
     said = json.loads(done.stdout)
     assert (said["status"], said["files_after"], len(orders.files())) == ("committed", 1, 1)
@@ -32,22 +44,32 @@ def test_the_package_goes_to_executors_by_itself(cluster, orders, rows):
     assert any(name.startswith("packstone-") for name in cluster.shipped())
 
 
-def test_a_wheel_as_py_files(cluster, orders, rows, tmp_path):
-    """The classic way: the wheel, renamed to .zip, gives Packstone to a driver that has none, and to executors."""
-    orders.write(partitions=1)
-    before = rows(orders.path)
+@pytest.fixture
+def container(tmp_path):
+    """A folder as YARN makes it for the driver in cluster mode: the archive and what is in it, the wheel, the job."""
     build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path)]
     subprocess.run(build, check=True, cwd=REPO, capture_output=True, timeout=120)
     (wheel,) = tmp_path.glob("packstone-*.whl")
-    shutil.copy(wheel, tmp_path / "packstone.zip")
-    python = make_python(tmp_path / "driver-python", whole=True)
+    folder = tmp_path / "container"
+    make_python(folder / "env", whole=True)
+    shutil.copy(wheel, folder / "packstone.zip")
+    shutil.copy(JOB, folder)
+    with tarfile.open(folder / "packstone-env.tar.gz", "w:gz", compresslevel=1) as archive:
+        archive.add(folder / "env", ".")
+    return folder
+
+
+def test_a_wheel_and_an_environment_go_along(cluster, container, orders, rows):
+    """As deploy/yarn says for cluster mode: nobody has a package; a wheel and an environment are all it takes."""
+    orders.write(partitions=1)
+    before = rows(orders.path)
+    python = container / "env" / "bin" / "python"
     assert can_import(python, "click")
     assert not can_import(python, "packstone")
-    done = cluster.submit(
-        JOB, "file:///", orders.path / "dt=0", "120M", "--format", "json",
-        options=(*ONE_EXECUTOR, "--py-files", str(tmp_path / "packstone.zip")),
-        env={"PYTHONPATH": "", "PYSPARK_DRIVER_PYTHON": str(python), "PACKSTONE_HISTORY": f"sqlite:///{tmp_path}/h.db"},
-    )  # fmt: skip
+    names = {"hdfs://nn:9000/": "file:///", "/data/orders": orders.path, "dt=20190101": "dt=0"}
+    env = {"PYTHONPATH": "", "PYSPARK_PYTHON": "", "PYSPARK_DRIVER_PYTHON": ""}
+    env["PACKSTONE_HISTORY"] = f"sqlite:///{container}/history.db"
+    done = cluster.submit(swapped(submits("yarn/README.md")[1], names), env=env, folder=container)
     assert done.returncode == 0, done.stdout + done.stderr[-3000:]
     assert "packstone:" not in done.stderr  # the history was made too, by scripts that are in the archive
     assert json.loads(done.stdout)["files_after"] == len(orders.files()) == 1

@@ -1,0 +1,49 @@
+"""The commands and manifests of deploy/, as tests read them."""
+
+import re
+import shlex
+from pathlib import Path
+
+import yaml
+
+DEPLOY = Path(__file__).parents[1] / "deploy"
+_FENCE = re.compile(r"^```sh\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+def submits(page: str) -> list[list[str]]:
+    """The arguments of every ``spark-submit`` on a page, in order."""
+    text = "\n".join(_FENCE.findall((DEPLOY / page).read_text())).replace("\\\n", " ")
+    return [shlex.split(line)[1:] for line in text.splitlines() if line.startswith("spark-submit ")]
+
+
+def manifests(name: str) -> list[dict]:
+    """The documents of a file of manifests."""
+    return list(yaml.safe_load_all((DEPLOY / "kubernetes" / name).read_text()))
+
+
+def cronjob_arguments() -> list[str]:
+    """The arguments of ``spark-submit`` in the nightly job."""
+    (job,) = manifests("cronjob.yaml")
+    (driver,) = job["spec"]["jobTemplate"]["spec"]["template"]["spec"]["containers"]
+    return [str(argument) for argument in driver["args"]]
+
+
+def without_master(arguments: list[str]) -> list[str]:
+    """The same arguments without where they run, so that they can run elsewhere."""
+    kept, at = [], 0
+    while at < len(arguments):
+        if arguments[at] in {"--master", "--deploy-mode"}:
+            at += 2
+            continue
+        kept.append(arguments[at])
+        at += 1
+    return kept
+
+
+def swapped(arguments: list[str], names: dict[str, object]) -> list[str]:
+    """The same arguments without their master, with names of this machine; each name must be there."""
+    changed = "\0".join(without_master(arguments))
+    for name, here in names.items():
+        assert name in changed, f"{name} is not in the command any more"
+        changed = changed.replace(name, str(here))
+    return changed.split("\0")
