@@ -65,10 +65,10 @@ def main() -> None:
         expression = prepare_filter(parse_filter(text), SCHEMA)
         times, found = [], []
         for some in (keys, None):
-            best = float("inf")
+            kept, best = prune(expression, index, keys=some), float("inf")
             for _ in range(given.repeat):
                 began = time.perf_counter()
-                kept = prune(expression, index, keys=some)
+                prune(expression, index, keys=some)
                 best = min(best, time.perf_counter() - began)
             times.append(best * 1000 if some is None or kept.searches else None)
             found.append(kept.kept.tolist())
