@@ -1,4 +1,4 @@
-"""The history of runs, in real SQLite files."""
+"""The history of runs, in real SQLite files, in MariaDB and in PostgreSQL."""
 
 from __future__ import annotations
 
@@ -72,24 +72,30 @@ def url(tmp_path):
     return f"sqlite:///{tmp_path}/new/folder/history.db"
 
 
+@pytest.fixture(params=["sqlite", "mariadb", "postgres"])
+def any_url(request, url):
+    """The address of an empty database of each kind, one after the other."""
+    return url if request.param == "sqlite" else request.getfixturevalue(request.param).fresh()
+
+
 def units_of(run, count):
     """Some units of a run, told apart by their partition."""
     return tuple(replace(UNIT, run=run, partition=f"dt={number}", unit=number) for number in range(count))
 
 
-def test_recorded_run_reads_back_equal(url):
+def test_recorded_run_reads_back_equal(any_url):
     """Every field of a run and of its units comes back as it was, units in order, from another connection."""
     units = units_of("r1", 12)
-    with open_history(url) as history:
+    with open_history(any_url) as history:
         history.record_run(RUN, units)
-    with open_history(url) as history:
+    with open_history(any_url) as history:
         assert history.read_run("r1") == (RUN, units)
         assert history.read_run("r2") is None
 
 
-def test_replay_replaces(url):
+def test_replay_replaces(any_url):
     """Recording a run again, with other facts and fewer units, leaves only the last word."""
-    with open_history(url) as history:
+    with open_history(any_url) as history:
         history.record_run(replace(RUN, run="other"), units_of("other", 2))
         history.record_run(replace(RUN, status="failed", rows=0), units_of("r1", 5))
         for _ in range(2):
@@ -103,17 +109,17 @@ def test_replay_replaces(url):
         assert history.read_run("r1") == (RUN, ())
 
 
-def test_units_may_share_a_number(url):
+def test_units_may_share_a_number(any_url):
     """Units numbered per partition are all kept: their place in the record is the key."""
     units = tuple(replace(UNIT, partition=f"dt={number}", unit=0) for number in range(3))
-    with open_history(url) as history:
+    with open_history(any_url) as history:
         history.record_run(RUN, units)
         assert history.read_run("r1") == (RUN, units)
 
 
-def test_list_filters_and_orders(url):
+def test_list_filters_and_orders(any_url):
     """Runs come newest first, and filters narrow them: exact table, status, start at or after a moment."""
-    with open_history(url) as history:
+    with open_history(any_url) as history:
         for number in (2, 0, 3, 1):
             started = START + timedelta(hours=number)
             run = replace(RUN, run=f"r{number}", started_at=started, table=f"/lake/{'t' if number % 2 else 'T'}")
@@ -133,9 +139,9 @@ def test_list_filters_and_orders(url):
         assert ids(table="/lake/t", status="failed", since=START) == ["r3"]
 
 
-def test_wrong_calls_are_refused(url):
+def test_wrong_calls_are_refused(any_url):
     """No limit below one, no time without a zone, no unit of another run, no id that would be cut."""
-    with open_history(url) as history:
+    with open_history(any_url) as history:
         with pytest.raises(InvalidInputError, match="limit 0"):
             history.list_runs(limit=0)
         with pytest.raises(InvalidInputError, match="time zone"):
@@ -160,10 +166,10 @@ def test_times_are_kept_in_utc(url, tmp_path):
     raw.close()
 
 
-def test_odd_texts_are_kept(url):
+def test_odd_texts_are_kept(any_url):
     """A path that is no UTF-8, a NUL, a text beyond its column: the record is kept, the text made to fit."""
     odd = replace(RUN, table="/lake/\udcff", message="x" * 5000, user="a\0b", host="é界😀")
-    with open_history(url) as history:
+    with open_history(any_url) as history:
         history.record_run(odd, (replace(UNIT, why="y" * 4000),))
         ((run,), found) = history.list_runs(table="/lake/\udcff"), history.read_run("r1")
     assert (run.table, run.user, run.host) == ("/lake/\\udcff", "a\\0b", "é界😀")
@@ -172,9 +178,9 @@ def test_odd_texts_are_kept(url):
     assert found[1][0].why == "y" * 4000
 
 
-def test_record_is_all_or_nothing(url):
+def test_record_is_all_or_nothing(any_url):
     """If a unit cannot be written, the run is not either, and what was recorded before stands."""
-    with open_history(url) as history:
+    with open_history(any_url) as history:
         history.record_run(RUN, units_of("r1", 2))
         with pytest.raises(UnavailableError):
             history.record_run(replace(RUN, status="failed"), (UNIT, replace(UNIT, rows=None)))
@@ -237,9 +243,9 @@ with open_history(url) as history:
 """
 
 
-def test_processes_record_at_once(url):
+def test_processes_record_at_once(any_url):
     """Processes that start together on no database at all lose no run and no unit, and double none."""
-    program = [sys.executable, "-c", RECORD_MANY, url]
+    program = [sys.executable, "-c", RECORD_MANY, any_url]
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
     facts = pickle.dumps((RUN, UNIT)).hex()
     workers = [subprocess.Popen([*program, str(worker), facts], **pipes) for worker in range(4)]
@@ -249,7 +255,7 @@ def test_processes_record_at_once(url):
         worker.stdin.write("go\n")
         worker.stdin.flush()
     assert [(worker.communicate(timeout=120)[1], worker.returncode) for worker in workers] == [("", 0)] * 4
-    with open_history(url) as history:
+    with open_history(any_url) as history:
         runs = history.list_runs(limit=1000)
         assert len(runs) == 41
         for run in runs:
@@ -259,9 +265,9 @@ def test_processes_record_at_once(url):
             assert found[1] == units_of(run.run, count)
 
 
-def test_threads_share_a_history(url):
+def test_threads_share_a_history(any_url):
     """One open history serves several threads."""
-    with open_history(url) as history:
+    with open_history(any_url) as history:
         threads = [
             threading.Thread(target=history.record_run, args=(replace(RUN, run=f"t{number}"),)) for number in range(8)
         ]

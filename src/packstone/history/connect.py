@@ -2,7 +2,8 @@
 
 A URL carries a password, so no text of a driver or of SQLAlchemy reaches the user unseen: messages are
 made here, from the URL without its password and query, and from the first line of what the driver said
-with every secret of the URL taken out.
+with every secret of the URL taken out. A password had better not be in the URL at all, where everybody on the
+machine sees it among the processes: it is taken from the environment or from a file that it names.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, quote_plus
 
 from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url
@@ -30,6 +31,13 @@ BUSY_TIMEOUT_SECONDS = 30
 # The execution option that makes a SQLite transaction take the write lock when it begins.
 WRITES = "packstone_writes"
 
+# A server that does not answer must not hold up the end of a run; its record is kept and written later.
+CONNECT_SECONDS = 10
+ANSWER_SECONDS = 60
+
+PASSWORD = "PACKSTONE_HISTORY_PASSWORD"  # noqa: S105 - the name of a variable
+PASSWORD_FILE = "PACKSTONE_HISTORY_PASSWORD_FILE"  # noqa: S105 - the name of a variable
+
 _EXAMPLES = "sqlite:////home/me/history.db or mysql+pymysql://me@host/packstone"
 
 
@@ -42,7 +50,20 @@ def parse_url(text: str) -> URL:
     if url.get_backend_name() == "sqlite" and url.database and url.database.startswith("~/"):
         # Only shells expand a tilde, and only at the start of a word; without this, a folder "~" appears.
         return url.set(database=str(Path(url.database).expanduser()))
-    return url
+    return _with_password(url)
+
+
+def is_server(url: URL) -> bool:
+    """Whether a database server is asked, and not a file."""
+    return url.get_backend_name() != "sqlite"
+
+
+def history_key(text: str) -> str:
+    """Name a history in a way that may be written down: its address without password and query."""
+    url = parse_url(text)
+    database = url.database if is_server(url) or not url.database else str(Path(url.database).absolute())
+    named = URL.create(url.drivername, username=url.username, host=url.host, port=url.port, database=database)
+    return named.render_as_string()
 
 
 def check_url(text: str) -> None:
@@ -76,12 +97,49 @@ def one_sentence(url: URL) -> Iterator[None]:
         raise _translated(url, error) from None
 
 
+def _with_password(url: URL) -> URL:
+    """Take the password from the environment, unless the address has one or needs none."""
+    if not is_server(url) or url.password is not None or "password" in url.query:
+        return url
+    file = os.environ.get(PASSWORD_FILE)
+    if file is None:
+        password = os.environ.get(PASSWORD)
+        return url if password is None else url.set(password=password)
+    if PASSWORD in os.environ:
+        raise InvalidInputError(f"{PASSWORD} and {PASSWORD_FILE} are both set; unset one of them.")
+    try:
+        # An editor ends the last line; a password that ends so on purpose can be given in the variable.
+        return url.set(password=Path(file).read_text(encoding="utf-8").rstrip("\r\n"))
+    except (OSError, ValueError) as error:
+        why = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
+        raise InvalidInputError(f"The file {file} that {PASSWORD_FILE} names cannot be read: {why}.") from None
+
+
+def _connect_args(url: URL) -> dict[str, Any]:
+    """Limits for waiting, in each driver's own words; what the address says goes first."""
+    limits = {
+        "sqlite": {"timeout": BUSY_TIMEOUT_SECONDS},
+        "pymysql": {
+            "connect_timeout": CONNECT_SECONDS,
+            "read_timeout": ANSWER_SECONDS,
+            "write_timeout": ANSWER_SECONDS,
+        },
+        "psycopg": {"connect_timeout": CONNECT_SECONDS, "tcp_user_timeout": ANSWER_SECONDS * 1000},
+    }
+    # What a driver is called in the address; an address that names none gets SQLAlchemy's own choice.
+    driver = url.drivername.partition("+")[2] or {"sqlite": "sqlite", "postgresql": "psycopg"}.get(url.drivername, "")
+    known = limits.get(driver if is_server(url) else "sqlite", {})
+    return {name: value for name, value in known.items() if name not in url.query}
+
+
 def _load_driver(url: URL) -> Engine:
     # Hidden parameters: an error of the driver must not carry the rows either.
-    is_sqlite = url.get_backend_name() == "sqlite"
-    connect_args = {"timeout": BUSY_TIMEOUT_SECONDS} if is_sqlite else {}
+    options: dict[str, Any] = {"hide_parameters": True, "pool_pre_ping": is_server(url)}
+    if url.get_backend_name() in ("mysql", "mariadb"):
+        # MySQL's default locks the gaps beside what is deleted: two that record different runs would block each other.
+        options["isolation_level"] = "READ COMMITTED"
     try:
-        return create_engine(url, connect_args=connect_args, hide_parameters=True, pool_pre_ping=not is_sqlite)
+        return create_engine(url, connect_args=_connect_args(url), **options)
     except NoSuchModuleError:
         raise InvalidInputError(
             f"The history address {display_url(url)} names a database or driver {url.drivername!r} "

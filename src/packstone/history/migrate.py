@@ -12,9 +12,9 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sqlalchemy import Connection, Engine, String, column, inspect, select, table
+from sqlalchemy import Connection, Engine, String, column, func, inspect, select, table
 
-from packstone.errors import InvalidInputError
+from packstone.errors import InvalidInputError, UnavailableError
 from packstone.history.connect import WRITES, display_url
 from packstone.history.schema import REVISIONS, VERSION_TABLE
 
@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from importlib.resources.abc import Traversable
 
 MIGRATIONS = Path(__file__).parent / "migrations"
+
+LOCK_SECONDS = 60
+_LOCK_NUMBER = 0x7061636B  # "pack"; any number that others are not likely to lock
 
 _VERSIONS = table(VERSION_TABLE, column("version_num", String))
 
@@ -33,9 +36,31 @@ def migrate(engine: Engine) -> None:
         if _needs_no_upgrade(connection):
             return
     # Looked at again under the write lock: of several processes that find no schema, one makes it.
-    with engine.execution_options(**{WRITES: True}).begin() as connection:
+    with engine.execution_options(**{WRITES: True}).begin() as connection, _alone(connection):
         if not _needs_no_upgrade(connection):
             _upgrade(connection)
+
+
+@contextlib.contextmanager
+def _alone(connection: Connection) -> Iterator[None]:
+    """Keep other processes from migrating the same database; SQLite's own write lock does it there."""
+    server = connection.dialect.name
+    if server == "postgresql":
+        connection.execute(select(func.pg_advisory_xact_lock(_LOCK_NUMBER)))
+    if server not in ("mysql", "mariadb"):
+        yield
+        return
+    # Every CREATE TABLE ends a transaction here, so the lock must be one that outlives it; names are of the server.
+    name = f"packstone_schema_{connection.engine.url.database}"[:64]
+    if connection.scalar(select(func.get_lock(name, LOCK_SECONDS))) != 1:
+        raise UnavailableError(
+            f"Another process has been upgrading {display_url(connection.engine.url)} for {LOCK_SECONDS} seconds; "
+            "try again later."
+        )
+    try:
+        yield
+    finally:
+        connection.execute(select(func.release_lock(name)))
 
 
 def _needs_no_upgrade(connection: Connection) -> bool:

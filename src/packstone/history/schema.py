@@ -35,7 +35,7 @@ from sqlalchemy import (
 
 # In the order in which they were added; the last is what this Packstone needs. Kept here besides the
 # migrations themselves, because asking Alembic means importing it.
-REVISIONS = ("0001",)
+REVISIONS = ("0001", "0002")
 VERSION_TABLE = "packstone_schema_version"
 
 RUN_ID_CHARS = 64
@@ -111,4 +111,26 @@ UNITS = Table(
     Column("read_seconds_before", Double),
     Column("read_seconds_after", Double),
     Column("seconds", Double, nullable=False),
+)
+
+# The names of a unit's files: ``side`` is input or output.
+FILES = Table(
+    "packstone_file",
+    METADATA,
+    Column("run_id", ForeignKey(RUNS.c.run, ondelete="CASCADE"), primary_key=True, key="run"),
+    Column("unit_position", Integer, primary_key=True, autoincrement=False),
+    Column("side", String(WORD_CHARS), primary_key=True),
+    Column("position", Integer, primary_key=True, autoincrement=False),
+    Column("file_name", String(PATH_CHARS), nullable=False, key="name"),
+)
+
+# What a run left alone, and why.
+SKIPS = Table(
+    "packstone_skip",
+    METADATA,
+    Column("run_id", ForeignKey(RUNS.c.run, ondelete="CASCADE"), primary_key=True, key="run"),
+    Column("position", Integer, primary_key=True, autoincrement=False),
+    Column("what", String(PATH_CHARS), nullable=False),
+    Column("why", String(TEXT_CHARS), nullable=False),
+    Column("kind", String(WORD_CHARS), nullable=False),
 )

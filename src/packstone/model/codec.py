@@ -1,8 +1,8 @@
 """Frozen values to JSON and back: what specs, results, journals and owner files are written in.
 
-Only what our values are made of is understood: str, int, float, bool, bytes (as base64), None, enums, tuples, unions
-with None, and dataclasses of these. A file written by a newer packstone says so in ``format_version`` and is
-refused, because acting on half-understood records is how rows get lost.
+Only what our values are made of is understood: str, int, float, bool, bytes (as base64), moments (ISO 8601), None,
+enums, tuples, unions with None, and dataclasses of these. A file written by a newer packstone says so in
+``format_version`` and is refused, because acting on half-understood records is how rows get lost.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import dataclasses
 import json
 import types
 import typing
+from datetime import datetime
 from enum import Enum
 from functools import cache
 from typing import Any, TypeVar
@@ -33,6 +34,8 @@ def to_plain(value: Any) -> Any:  # noqa: ANN401 - any of our values
         return [to_plain(item) for item in value]
     if isinstance(value, bytes):
         return base64.b64encode(value).decode()
+    if isinstance(value, datetime):
+        return value.isoformat()
     return value
 
 
@@ -49,6 +52,8 @@ def from_plain(kind: Any, plain: Any) -> Any:  # noqa: ANN401 - any of our value
         return None if plain is None else from_plain(inner[0], plain)
     if isinstance(kind, type) and issubclass(kind, Enum):
         return kind(plain)
+    if kind is datetime:
+        return datetime.fromisoformat(plain)
     return base64.b64decode(plain, validate=True) if kind is bytes else plain
 
 

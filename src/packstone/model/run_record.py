@@ -1,4 +1,4 @@
-"""What the history keeps of a run: one ``RunRecord``, and one ``UnitRecord`` for each unit of work.
+"""What the history keeps of a run: a ``RunRecord``, and for each unit a ``UnitRecord``, for each skip a ``SkipRecord``.
 
 They answer the questions people ask weeks later, on a dashboard as well as on the command line: how many
 files and bytes were saved, what failed and why, and how long the same rows took to read before and after.
@@ -81,6 +81,8 @@ class UnitRecord:
     read_seconds_before: float | None
     read_seconds_after: float | None
     seconds: float
+    input_names: tuple[str, ...] = ()
+    output_names: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         """Print as ``r1 u0 dt=2019-07-01 committed rewrite: 50 -> 1 files, 25.0 MB -> 24.0 MB``."""
@@ -89,6 +91,25 @@ class UnitRecord:
             f"{self.inputs} -> {self.outputs} files, "
             f"{format_bytes(self.bytes_before)} -> {format_bytes(self.bytes_after)}"
         )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SkipRecord:
+    """One thing that a run left alone, and why; the kind says what that means."""
+
+    run: str
+    what: str
+    why: str
+    kind: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunFacts:
+    """All that is known of a run: what is recorded, kept for later, and shown."""
+
+    run: RunRecord
+    units: tuple[UnitRecord, ...] = ()
+    skips: tuple[SkipRecord, ...] = ()
 
 
 def to_utc(moment: datetime) -> datetime:

@@ -26,9 +26,25 @@ _OPTIONS: dict[str, Any] = {
 
 
 def upgrade() -> None:
-    """Create both tables."""
+    """Create both tables.
+
+    MySQL has no way back from a CREATE TABLE: what a killed migration made there is made anew. It has no rows, for
+    nobody records before the version is written; a table with rows is not ours to drop.
+    """
+    _drop_unfinished("packstone_unit", "packstone_run")
     _create_runs()
     _create_units()
+
+
+def _drop_unfinished(*names: str) -> None:
+    bind = op.get_bind()
+    if op.get_context().as_sql or bind.dialect.name not in ("mysql", "mariadb"):
+        return
+    found = [name for name in names if sa.inspect(bind).has_table(name)]
+    counts = (sa.select(sa.func.count()).select_from(sa.table(name)) for name in found)
+    if not any(bind.scalar(count) for count in counts):
+        for name in found:
+            op.drop_table(name)
 
 
 def downgrade() -> None:
