@@ -23,6 +23,7 @@ from pyarrow import fs
 
 KEY, SECRET, REGION, BUCKET = "packstone-tests", "packstone-tests-secret", "us-east-1", "lake"
 UP_SECONDS = 60
+HANG_SECONDS = 40
 
 
 @dataclass(frozen=True)
@@ -122,7 +123,7 @@ class Fault:
     """What the proxy does to requests of a method whose path holds a text, and to how many of them.
 
     "refuse": 503 without asking the server; "hide": the server does it, and the answer is a 500; "cut": it does it, and
-    there is no answer.
+    there is no answer; "hang": as that, but the connection stays open for longer than a client waits.
     """
 
     method: str
@@ -180,6 +181,7 @@ class FaultyProxy:
         if fault is not None and fault.how == "hide":
             _reply(request, 500, {}, b"<Error><Code>InternalError</Code></Error>")
         elif fault is not None:
+            time.sleep(HANG_SECONDS if fault.how == "hang" else 0)
             request.close_connection = True
         else:
             _reply(request, status, headers, content)

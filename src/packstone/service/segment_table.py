@@ -31,7 +31,7 @@ from packstone.service.segment_status import (
     summarise_versions,
 )
 from packstone.service.table_scan import Scan, cache_stats
-from packstone.spark.segment_frames import is_spark_frame, make_frame, read_files
+from packstone.spark.segment_frames import is_read_by_spark, is_spark_frame, make_frame, read_files
 from packstone.storage.location import parse_location
 from packstone.storage.stores import open_store
 from packstone.tables.probe import Family, find_table
@@ -177,7 +177,9 @@ class SegmentTable:
         version: int | None = None,
         as_of: Moment | None = None,
     ) -> Any:  # noqa: ANN401 - a DataFrame
-        """The rows as a Spark DataFrame, read by Spark's own Parquet reader from the live files."""
+        """The rows as a Spark DataFrame, read by Spark's own Parquet reader from the live files; on S3 by our tasks."""
+        if not is_read_by_spark(self.path):
+            return self.scan(version=version, as_of=as_of).to_df(spark)
         status = self._status(version, as_of)
         paths = list_live_files(self._io, self.path, status).paths
         return read_files(spark, paths, schema=to_ddl(status.columns))

@@ -1,8 +1,8 @@
 """A planned scan as a DataFrame: Spark's own Parquet reader on the files that are left, or a task for each split.
 
 Spark's reader is taken where its answer is certainly the same: every split consists of plain Parquet files in which no
-row is deleted and each column has the table's name and type. It then gets files, not row groups: it has the filter, and
-finds the row groups in the same statistics.
+row is deleted and each column has the table's name and type, in a store that Spark reads by itself. It then gets files,
+not row groups: it has the filter, and finds the row groups in the same statistics.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from packstone.errors import InvalidInputError
 from packstone.pruning.expression import And, columns_of
 from packstone.pruning.parse_filter import parse_filter
 from packstone.scan.read_split import read_split
-from packstone.spark.segment_frames import read_files
+from packstone.spark.segment_frames import is_read_by_spark, read_files
 from packstone.spark.session import is_connect
 from packstone.spark.ship_package import ship_package
 from packstone.tables.probe import Family
@@ -55,6 +55,8 @@ def read_parquet_files(
     if not all(_is_plain(split) for split in plan.splits):
         return None
     paths = tuple(dict.fromkeys(file.path for split in plan.splits for file in split.files))
+    if not all(map(is_read_by_spark, paths)):
+        return None
     return read_files(session, paths, schema=schema_ddl(schema))
 
 

@@ -13,6 +13,15 @@ if TYPE_CHECKING:
 
 _GLOB = re.compile(r"[*?\[\]{}\\]")  # Spark takes every path for a pattern
 _ESCAPED = r"\\\g<0>"
+_SPARK_SCHEMES = frozenset({"file", "hdfs"})
+
+
+def is_read_by_spark(path: str) -> bool:
+    """Whether Spark's own reader finds a file by the path that we have.
+
+    On S3 it does not: it needs other jars, settings and keys there, and another scheme.
+    """
+    return scheme_of(path) in _SPARK_SCHEMES
 
 
 def read_files(spark: Any, paths: Sequence[str], *, schema: str) -> Any:  # noqa: ANN401 - a session, a DataFrame
