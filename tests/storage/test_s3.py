@@ -2,6 +2,9 @@
 
 import os
 import random
+import subprocess
+import sys
+import textwrap
 import time
 from dataclasses import replace
 
@@ -247,3 +250,32 @@ def test_settings_come_from_the_environment_and_show_no_secret():
     )
     with pytest.raises(InvalidInputError, match="must begin with"):
         read({"AWS_ENDPOINT_URL": "a:1"})
+
+
+def test_a_fork_after_the_first_use_is_told(s3):
+    """Threads do not survive a fork: the child is told, and does not wait for ever; one forked before may use S3."""
+    _, folder = s3
+    source = """
+        import os, signal, sys
+        from packstone.errors import UnavailableError
+        from packstone.storage.stores import open_store
+        io, path = open_store(sys.argv[1]), sys.argv[1] + "/a"
+        for is_used in (False, True):
+            if is_used:
+                io.replace(path, b"parent")
+            child = os.fork()
+            if child == 0:
+                signal.alarm(30)
+                try:
+                    io.replace(path, b"child")
+                    print("worked", flush=True)
+                except UnavailableError as error:
+                    print(error.message, flush=True)
+                os._exit(0)
+            os.waitpid(child, 0)
+        print(io.read_bytes(path))
+    """
+    command = [sys.executable, "-W", "ignore", "-c", textwrap.dedent(source), folder]
+    lines = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout.splitlines()
+    assert (lines[0], lines[2]) == ("worked", "b'parent'")
+    assert lines[1].startswith("This process was forked from one that had used S3 already")

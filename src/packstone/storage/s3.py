@@ -22,7 +22,7 @@ import zlib
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from packstone.errors import InvalidInputError
+from packstone.errors import InvalidInputError, UnavailableError
 from packstone.model.files import Permissions
 from packstone.storage.fileio import Capabilities, Entry, Kind
 from packstone.storage.s3_errors import as_os_errors
@@ -41,6 +41,7 @@ _NOBODY: Final = Permissions(uid=0, gid=0, mode=0o644)  # objects have no owner,
 _NANOSECONDS: Final = 1_000_000_000
 _DELETE_AT_ONCE: Final = 1000  # what one request takes
 _TRY: Final = "packstone-try"
+_USED_BY: list[int] = []  # the process that used S3 first; a forked one finds its parent here
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -241,13 +242,24 @@ class S3FileIO:
         bucket, key = _key_of(path)
         if not bucket:
             raise FileNotFoundError(2, "No bucket", path)
-        return _open_bucket(self.settings, bucket, os.getpid()), key
+        _check_not_forked()
+        return _open_bucket(self.settings, bucket), key
+
+
+def _check_not_forked() -> None:
+    """Say so, instead of waiting for ever: the client's threads do not survive a fork, and are started once only."""
+    if not _USED_BY:
+        _USED_BY.append(os.getpid())
+    if _USED_BY[0] != os.getpid():
+        raise UnavailableError(
+            "This process was forked from one that had used S3 already, and connections do not survive that; start "
+            "processes before, or with multiprocessing's method spawn."
+        )
 
 
 @functools.cache
-def _open_bucket(settings: S3Settings, bucket: str, pid: int) -> S3Store:
-    """One client for each bucket and process."""
-    del pid
+def _open_bucket(settings: S3Settings, bucket: str) -> S3Store:
+    """One client for each bucket."""
     try:
         from obstore.store import S3Store  # noqa: PLC0415 - an extra
     except ImportError:
