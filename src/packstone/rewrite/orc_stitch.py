@@ -12,6 +12,7 @@ the disk. Its limit: stripes keep their size. Only where they are tiny is encodi
 from __future__ import annotations
 
 import hashlib
+import struct
 from typing import TYPE_CHECKING, Final
 
 from packstone.errors import UnfaithfulError, UnreadableFileError, VerificationError
@@ -63,7 +64,11 @@ def stitch_orc(io: FileIO, paths: Sequence[str], output: str, *, tails: Sequence
                 stripes.append(stripe.moved_to(at))
                 at += stripe.size_bytes
         statistics = [one for tail in tails for one in tail.stripe_statistics]
-        footer = _merge_footers(tails, stripes, content_end=at)
+        try:
+            footer = _merge_footers(tails, stripes, content_end=at)
+        except (ValueError, struct.error):
+            _blame_statistics(paths, tails)
+            raise
         sink.write(write_tail(_oldest(tails), footer=footer, stripe_statistics=statistics))
 
 
@@ -157,6 +162,16 @@ def _merge_column_statistics(tails: Sequence[OrcTail]) -> list[bytes]:
     if len({len(one) for one in parts}) != 1:
         return []
     return [merge_statistics(column) for column in zip(*parts, strict=True)]
+
+
+def _blame_statistics(paths: Sequence[str], tails: Sequence[OrcTail]) -> None:
+    """Find the file whose statistics cannot be merged with any."""
+    for path, tail in zip(paths, tails, strict=True):
+        try:
+            for column in tail.column_statistics:
+                merge_statistics((column,))
+        except (ValueError, struct.error) as error:
+            raise UnreadableFileError(f"{path} has broken statistics: {one_line(error)}.", file=path) from error
 
 
 def _oldest(tails: Sequence[OrcTail]) -> OrcTail:

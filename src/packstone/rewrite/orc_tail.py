@@ -192,6 +192,7 @@ def _parse_tail(postscript: Message, data: bytes, *, content_end: int) -> OrcTai
         content_end=content_end,
     )
     _check_stripes(tail)
+    _check_messages(footer)
     return tail
 
 
@@ -205,5 +206,12 @@ def _check_stripes(tail: OrcTail) -> None:
         raise ValueError("its stripes reach into its footer")
     if sum(stripe.rows for stripe in tail.stripes) != tail.rows:
         raise ValueError("its stripes hold another number of rows than its footer says")
-    if not find_all(tail.footer, FOOTER_TYPES):
+
+
+def _check_messages(footer: Message) -> None:
+    """What is read of a footer later must be readable: nobody expects a broken file there."""
+    if not find_all(footer, FOOTER_TYPES):
         raise ValueError("its footer has no types")
+    for number in (FOOTER_TYPES, FOOTER_USER_METADATA, FOOTER_STATISTICS):
+        for message in find_all(footer, number):
+            read_message(message)
