@@ -155,6 +155,29 @@ def test_types_that_are_encoded_again(spark, tmp_path, hostile):
     assert (orc.ORCFile(path).metadata, orc.ORCFile(path).nstripes) == (metadata, 1)
 
 
+def test_writers_in_two_zones(spark, tmp_path):
+    """Stripes carry the zone of their writer: instants of both, an hour that happens twice too, are what they were."""
+    zones = spark._jvm.java.util.TimeZone
+    usual, folder = zones.getDefault(), tmp_path / "t"
+    columns = "id, timestamp_seconds(1729983600 + id * 600) at"  # Berlin's clocks went back that night
+    for number, zone in enumerate(("Europe/Berlin", "America/Los_Angeles")):
+        try:
+            zones.setDefault(zones.getTimeZone(zone))
+            write(spark, tmp_path / zone, codec="none", columns=columns, rows=60)
+        finally:
+            zones.setDefault(usual)
+        folder.mkdir(exist_ok=True)
+        for path in (tmp_path / zone).iterdir():
+            path.rename(folder / f"{number}{path.name}")
+    before = rows_of(spark, folder)
+    outcome = HiveTable(str(folder)).compact(MergeOptions(min_files=2))
+    assert [(len(unit.inputs), unit.how) for unit in outcome.units] == [(2 * FILES, "stitch")]
+    assert rows_of(spark, folder) == before
+    (path,) = folder.iterdir()
+    content = path.read_bytes()
+    assert (content.count(b"Europe/Berlin"), content.count(b"America/Los_Angeles")) == (FILES, FILES)
+
+
 def test_pyarrow_files(spark, tmp_path):
     """Files of another writer than Spark, encoded again with their times: the same rows before and after."""
     folder = tmp_path / "t"
