@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import bz2
+import gzip
 import io as io_module
 import struct
+import zlib
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import fastavro
+import pyarrow as pa
 import pytest
 from block_file_model import (
+    AVRO_SCHEMA,
     ESCAPE,
     SYNC,
     Shape,
@@ -28,8 +33,10 @@ from hypothesis import strategies as st
 from packstone.model.files import FileEntry, Permissions
 from packstone.model.unit import How, UnitSpec, UnitStatus, Verify
 from packstone.rewrite.block_files import byte_source
+from packstone.rewrite.hadoop_codec import check_piece, decompress_piece
 from packstone.rewrite.kernels import block_kernel
 from packstone.rewrite.run_unit import run_unit
+from packstone.storage.avro_container import write_records
 from packstone.storage.memory import MemoryFileIO
 
 if TYPE_CHECKING:
@@ -309,6 +316,77 @@ def test_the_same_merge_gives_the_same_file(kind):
     files = [kind.write(kind.sample), kind.write(kind.sample[:2])]
     assert merge(files, kind.file_format)[1] == merge(files, kind.file_format)[1]
     assert merge(files, kind.file_format)[1] != merge(files[::-1], kind.file_format)[1]
+
+
+ZLIB, BZIP2 = b"\x78\x9c", b"BZh9"
+
+
+@pytest.mark.parametrize("verify", list(Verify))
+@pytest.mark.parametrize(
+    ("kind", "packed"),
+    [("sequence-records", ZLIB), ("sequence-blocks", ZLIB), ("rc-packed", ZLIB), ("rc-bzip2", BZIP2)],
+)
+def test_what_cannot_be_decompressed_is_not_copied(kind, packed, verify):
+    """A part that was broken before would take a merged file with it: its file is blamed, whatever the verification."""
+    one = BY_NAME[kind]
+    whole = one.write(one.sample)
+    places = [at for at in range(len(whole)) if whole.startswith(packed, at)]
+    assert len(places) >= 3
+    for at in places:
+        harmed = whole[:at] + bytes(len(packed)) + whole[at + len(packed) :]
+        result, _ = merge([whole, harmed, whole], one.file_format, verify=verify)
+        assert (result.status, result.blamed) == (UnitStatus.UNREADABLE, "/t/f1"), at
+
+
+@pytest.mark.parametrize("codec", ["deflate", "snappy", "zstandard", "bzip2", "xz"])
+def test_avro_blocks_that_cannot_be_decompressed_are_not_copied(codec):
+    """A block that is no data of its codec is found, and its file blamed; an undamaged one is merged."""
+    whole = write_records(AVRO_SCHEMA, [{"k": at, "b": b"%d" % at} for at in range(100)], codec=codec)
+    assert merge([whole, whole], "avro")[0].rows == 200
+    body = whole.index(whole[-16:]) + 16 + 4  # behind the header's marker, and two numbers of two bytes each
+    result, _ = merge([whole, whole[:body] + b"\x07" * 4 + whole[body + 4 :]], "avro")
+    assert (result.status, result.blamed) == (UnitStatus.UNREADABLE, "/t/f1")
+    assert "cannot be decompressed" in result.message
+
+
+@pytest.mark.parametrize(
+    "name", ["SnappyCodec", "Lz4Codec", "ZStandardCodec", "GzipCodec", "BZip2Codec", "DefaultCodec"]
+)
+@given(plain=st.binary(max_size=300), cut=st.integers(1, 50), data=st.data())
+@settings(max_examples=60, deadline=None)
+def test_pieces_of_hadoops_codecs(name, plain, cut, data):
+    """What was compressed comes back; whatever else comes is refused by ValueError, and never taken for the same."""
+    codec = f"org.apache.hadoop.io.compress.{name}"
+    packed = pack(name, plain, cut=cut)
+    assert decompress_piece(codec, packed, size_bytes=len(plain)) == plain
+    check_piece(codec, packed)
+    for wrong in (len(plain) + 1, max(0, len(plain) - 1)):
+        if wrong != len(plain):
+            with pytest.raises(ValueError, match=r"bytes instead of"):
+                decompress_piece(codec, packed, size_bytes=wrong)
+    at = data.draw(st.integers(0, max(0, len(packed) - 1)))
+    harmed = packed[:at] + data.draw(st.binary(max_size=3)) + packed[at + 2 :]
+    try:
+        assert len(decompress_piece(codec, harmed, size_bytes=len(plain))) == len(plain)
+    except ValueError:
+        return
+
+
+def pack(name, plain, *, cut):
+    """Compress as Hadoop does: a stream, or blocks of pieces with their lengths."""
+    match name:
+        case "DefaultCodec":
+            return zlib.compress(plain)
+        case "GzipCodec":
+            return gzip.compress(plain)
+        case "BZip2Codec":
+            return bz2.compress(plain)
+        case "ZStandardCodec":
+            return pa.compress(plain, codec="zstd", asbytes=True)
+    library = {"SnappyCodec": "snappy", "Lz4Codec": "lz4_raw"}[name]
+    pieces = [pa.compress(plain[at : at + cut], codec=library, asbytes=True) for at in range(0, len(plain), cut)]
+    body = b"".join(struct.pack(">i", len(piece)) + piece for piece in pieces)
+    return struct.pack(">i", len(plain)) + body
 
 
 @pytest.mark.parametrize("length", [-2, 0, 2**31 - 1])

@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from block_file_model import avro_file, rc_file, sequence_file
 
 # A process of its own, because memory that Python once had does not go back; tells by how much the peak rose. The peak
 # that getrusage tells would not do: a child begins with that of its parent.
@@ -101,6 +102,33 @@ def test_memory_is_bounded(tmp_path, write, files, rows):
     write(folder, files=files, rows=rows)
     assert decoded_mb(folder) > 300
     assert peak_mb(folder) < 400
+
+
+def write_giant_records(folder, *, files):
+    """SequenceFiles of one record of a hundred megabytes each."""
+    for at in range(files):
+        (folder / f"{at}").write_bytes(sequence_file([(b"k", bytes(100 << 20))]))
+
+
+def write_giant_blocks(folder, *, files):
+    """Avro files of one block of a hundred megabytes each."""
+    for at in range(files):
+        (folder / f"{at}").write_bytes(avro_file([(at, bytes(100 << 20))]))
+
+
+def write_giant_row_groups(folder, *, files):
+    """RCFiles of one row group of a hundred megabytes each."""
+    for at in range(files):
+        (folder / f"{at}").write_bytes(rc_file([(b"k", bytes(100 << 20))]))
+
+
+@pytest.mark.parametrize("write", [write_giant_records, write_giant_blocks, write_giant_row_groups])
+def test_copying_takes_no_memory(tmp_path, write):
+    """Records, blocks and row groups of any size are copied and proved in pieces of a megabyte."""
+    folder = tmp_path / "t"
+    folder.mkdir()
+    write(folder, files=2)
+    assert peak_mb(folder) < 60
 
 
 @pytest.mark.soak

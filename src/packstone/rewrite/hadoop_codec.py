@@ -21,26 +21,49 @@ if TYPE_CHECKING:
 
 _INT: Final = struct.Struct(">I")
 _GZIP_OR_ZLIB: Final = zlib.MAX_WBITS | 32
+_BROKEN: Final = (zlib.error, EOFError, IndexError, OSError, struct.error, pa.ArrowException)
+MOST_BYTES: Final = 16 << 20  # bigger pieces are not decompressed for a check alone
+_MOST_PLAIN_BYTES: Final = 64 << 20  # nor is more of the others
 
 
 def decompress_piece(codec_class: str, data: bytes, *, size_bytes: int) -> bytes:
     """Decompress a piece; ValueError if it does not become exactly so many bytes."""
     try:
         plain = DECOMPRESS[codec_class](data, size_bytes)
-    except (zlib.error, EOFError, IndexError, OSError, struct.error, pa.ArrowException) as error:
+    except _BROKEN as error:
         raise ValueError(str(error)) from error
     if len(plain) != size_bytes:
         raise ValueError(f"{len(plain)} bytes instead of {size_bytes}")
     return plain
 
 
+def check_piece(codec_class: str, data: bytes) -> None:
+    """ValueError if a piece, which becomes nobody knows how many bytes, cannot be decompressed."""
+    if codec_class not in DECOMPRESS:
+        return
+    try:
+        DECOMPRESS[codec_class](data, _MOST_PLAIN_BYTES)
+    except _BROKEN as error:
+        raise ValueError(str(error)) from error
+
+
 def _inflate(data: bytes, size_bytes: int) -> bytes:
+    stream = zlib.decompressobj(_GZIP_OR_ZLIB)
     # One more than wanted, so that too much is noticed without being held.
-    return zlib.decompressobj(_GZIP_OR_ZLIB).decompress(data, size_bytes + 1)
+    plain = stream.decompress(data, size_bytes + 1)
+    return _ended(plain, size_bytes, has_ended=stream.eof or not data)
 
 
 def _unbzip(data: bytes, size_bytes: int) -> bytes:
-    return bz2.BZ2Decompressor().decompress(data, size_bytes + 1)
+    stream = bz2.BZ2Decompressor()
+    plain = stream.decompress(data, size_bytes + 1)
+    return _ended(plain, size_bytes, has_ended=stream.eof or not data)
+
+
+def _ended(plain: bytes, size_bytes: int, *, has_ended: bool) -> bytes:
+    if len(plain) <= size_bytes and not has_ended:
+        raise ValueError("it is cut off")
+    return plain
 
 
 def _unzstd(data: bytes, size_bytes: int) -> bytes:
@@ -51,14 +74,12 @@ def _unzstd(data: bytes, size_bytes: int) -> bytes:
 def _in_blocks(unpack: Callable[[bytes], bytes]) -> Callable[[bytes, int], bytes]:
     """Codecs that cut their input into blocks: the plain size, then pieces with their compressed size each."""
 
-    def decompress(data: bytes, size_bytes: int) -> bytes:
+    def decompress(data: bytes, size_bytes: int) -> bytes:  # noqa: ARG001 - what comes out is bounded by what went in
         plain, at = bytearray(), 0
         while at < len(data):
             (block_bytes,) = _INT.unpack_from(data, at)
             at += _INT.size
             block_end = len(plain) + block_bytes
-            if block_end > size_bytes:
-                raise ValueError("a block is too big")
             while len(plain) < block_end:
                 (packed_bytes,) = _INT.unpack_from(data, at)
                 piece = unpack(data[at + _INT.size : at + _INT.size + packed_bytes])

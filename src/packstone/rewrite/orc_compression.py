@@ -17,6 +17,7 @@ from packstone.rewrite.protobuf import read_varint
 
 _HEAD_BYTES: Final = 3
 _RAW_DEFLATE: Final = -15
+SNAPPY_MOST_RATIO: Final = 64  # the longest copy, of 64 bytes, takes three
 _MAX_BLOCK_BYTES: Final = 1 << 23  # three bytes, one bit of them a flag
 
 
@@ -106,6 +107,8 @@ def decompress_snappy(block: bytes) -> bytes:
     size_bytes, _ = read_varint(block, 0)
     if not size_bytes:
         return b""
+    if size_bytes > SNAPPY_MOST_RATIO * len(block):  # no memory is asked for in the name of a damaged length
+        raise ValueError("a block of Snappy is broken")
     try:
         found: bytes = pa.decompress(block, decompressed_size=size_bytes, codec="snappy", asbytes=True)
     except OSError as error:

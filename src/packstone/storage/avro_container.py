@@ -31,6 +31,9 @@ _MAGIC: Final = b"Obj\x01"
 _SYNC_BYTES: Final = 16
 _BLOCK_BYTES: Final = 64_000  # Java's default distance between two sync marks
 _CRC_BYTES: Final = 4
+_SNAPPY_MOST_RATIO: Final = 64  # the longest copy, of 64 bytes, takes three
+CODECS: Final = frozenset({"null", "deflate", "zstandard", "snappy", "bzip2", "xz"})  # those that can be read
+BROKEN_BLOCK: Final = (IndexError, ValueError, EOFError, OSError, zlib.error, lzma.LZMAError)  # by decompressors
 _UNREADABLE: Final = (  # what fastavro raises at a damaged file
     EOFError,
     ValueError,
@@ -154,14 +157,14 @@ def write_records(
 
 def read_blocks(data: bytes, header: AvroHeader, *, path: str) -> Iterator[tuple[int, bytes]]:
     """Yield each block of a file, decompressed, with the number of its records."""
-    decompress = _decompressor(header.codec, path)
+    decompress = decompressor(header.codec, path)
     at = header.end
     while at < len(data):
         try:
             count, at = read_long(data, at)
             size, at = read_long(data, at)
             body = decompress(data[at : at + size])
-        except (IndexError, ValueError, EOFError, OSError, zlib.error, lzma.LZMAError) as error:
+        except BROKEN_BLOCK as error:
             raise CorruptionError(f"A block of {path} cannot be read: {error}.", path=path) from error
         at += size + _SYNC_BYTES
         if count < 0 or size < 0 or at > len(data) or data[at - _SYNC_BYTES : at] != header.sync:
@@ -189,7 +192,8 @@ def without_logical_types(schema: Any) -> Any:  # noqa: ANN401 - JSON
     return schema
 
 
-def _decompressor(codec: str, path: str) -> Callable[[bytes], bytes]:
+def decompressor(codec: str, path: str) -> Callable[[bytes], bytes]:
+    """How a block of a codec is decompressed; InvalidInputError if it is not one of ``CODECS``."""
     match codec:
         case "null":
             return bytes
@@ -243,6 +247,8 @@ def _unsnap(body: bytes) -> bytes:
         if byte < 0x80:  # noqa: PLR2004 - the last byte of a varint
             break
         shift += 7
+    if size > _SNAPPY_MOST_RATIO * len(compressed):  # no memory is asked for in the name of a damaged length
+        raise ValueError("its length is wrong")
     plain = bytes(pa.decompress(compressed, decompressed_size=size, codec="snappy", asbytes=True))
     if zlib.crc32(plain).to_bytes(_CRC_BYTES, "big") != crc:
         raise ValueError("its checksum is wrong")

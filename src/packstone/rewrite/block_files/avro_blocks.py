@@ -11,6 +11,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from packstone.rewrite.block_files.block_format import SYNC_BYTES, Header, Piece
+from packstone.rewrite.hadoop_codec import MOST_BYTES
+from packstone.storage.avro_container import BROKEN_BLOCK, CODECS, decompressor
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -61,6 +63,24 @@ def read_pieces(source: ByteSource, header: Header) -> Iterator[Piece]:
         if source.take(SYNC_BYTES) != header.sync:
             raise source.damaged("a block does not end with the file's sync marker")
         yield Piece(data=last, rows=rows if begins else 0, begins=begins, is_marked_after=True)
+
+
+def check_packed(source: ByteSource, header: Header) -> None:
+    """Decompress every block; snappy's have a checksum."""
+    if header.codec not in CODECS:
+        return
+    decompress = decompressor(header.codec, source.path)
+    while source.left_bytes:
+        _read_long(source)
+        size, _ = _read_long(source)
+        if size <= MOST_BYTES:
+            try:
+                decompress(source.take(size))
+            except BROKEN_BLOCK as error:
+                raise source.damaged(f"a block cannot be decompressed ({error})") from error
+        else:
+            source.skip_far(size)
+        source.take(SYNC_BYTES)
 
 
 def mark(sync: bytes) -> bytes:

@@ -57,6 +57,10 @@ class BlockFormat(Protocol):
         """Yield what is to be copied, up to the last byte of the file; markers are checked and left out."""
         ...
 
+    def check_packed(self, source: ByteSource, header: Header) -> None:
+        """Decompress what is compressed, if it is not giant; no value is decoded."""
+        ...
+
     def mark(self, sync: bytes) -> bytes:
         """A marker as it stands between blocks."""
         ...

@@ -66,6 +66,11 @@ class ByteSource:
             size -= len(piece)
             yield piece
 
+    def skip_far(self, size: int) -> None:
+        """Take so many bytes and forget them."""
+        for _ in self.pieces(size):
+            pass
+
     def read_begin(self) -> bytes:
         """Read once more what was taken so far."""
         return bytes(self._file.read_at(self.position, 0))

@@ -11,6 +11,7 @@ Hive before 0.9, and later on demand, wrote the header of a SequenceFile whose k
 from __future__ import annotations
 
 import struct
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from packstone.rewrite.block_files.block_format import SYNC_BYTES, Header, Piece
@@ -21,7 +22,7 @@ from packstone.rewrite.block_files.hadoop_values import (
     read_text,
     vlong_size,
 )
-from packstone.rewrite.block_files.sequence_file import is_at_mark, mark, take_mark
+from packstone.rewrite.block_files.sequence_file import check_piece_of, is_at_mark, mark, take_mark
 from packstone.rewrite.hadoop_codec import DECOMPRESS, decompress_piece
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 
     from packstone.rewrite.block_files.byte_source import ByteSource
 
-__all__ = ["KEY_CLASS", "mark", "mark_before_bytes", "read_header", "read_pieces"]
+__all__ = ["KEY_CLASS", "check_packed", "mark", "mark_before_bytes", "read_header", "read_pieces"]
 
 KEY_CLASS = b"org.apache.hadoop.hive.ql.io.RCFile$KeyBuffer"
 mark_before_bytes = 2000  # Hive's own least distance of markers
@@ -80,7 +81,36 @@ def read_pieces(source: ByteSource, header: Header) -> Iterator[Piece]:
         marked = False
 
 
+def check_packed(source: ByteSource, header: Header) -> None:
+    """Decompress every column of every row group."""
+    if header.codec == "null":
+        return
+    while source.left_bytes:
+        if is_at_mark(source):
+            take_mark(source, header.sync)
+            continue
+        _, key, _ = _take_key(source, header.codec)
+        for stored_bytes in key.columns_bytes:
+            check_piece_of(source, header.codec, size=stored_bytes)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Key:
+    """What the key of a row group tells: how many rows there are, and how long each column is as it is stored."""
+
+    rows: int
+    columns_bytes: tuple[int, ...]
+
+
 def _read_row_group(source: ByteSource, *, codec: str, marked: bool) -> Iterator[Piece]:
+    written, key, columns_bytes = _take_key(source, codec)
+    yield Piece(data=written, rows=key.rows, is_marked_before=marked)
+    for data in source.pieces(columns_bytes):
+        yield Piece(data=data, rows=0, begins=False)
+
+
+def _take_key(source: ByteSource, codec: str) -> tuple[bytes, _Key, int]:
+    """Take all of a row group that is before its columns: as it is written, what it tells, how long the columns are."""
     lengths = source.take(_LENGTHS.size)
     size, key_bytes, packed_bytes = _LENGTHS.unpack(lengths)
     if not 0 < key_bytes <= min(size, _MAX_KEY_BYTES) or not 0 < packed_bytes <= _MAX_KEY_BYTES:
@@ -90,32 +120,29 @@ def _read_row_group(source: ByteSource, *, codec: str, marked: bool) -> Iterator
         raise source.damaged("its last row group is cut off, or the length of a row group is wrong")
     packed = source.take(packed_bytes)
     try:
-        key = packed if codec == "null" else decompress_piece(codec, packed, size_bytes=key_bytes)
-        rows, told_bytes = _read_key(key)
+        plain = packed if codec == "null" else decompress_piece(codec, packed, size_bytes=key_bytes)
+        key = _read_key(plain)
     except (ValueError, IndexError) as error:
         raise source.damaged(f"the key of a row group cannot be read ({error})") from error
-    if len(key) != key_bytes or told_bytes != columns_bytes:
+    if len(plain) != key_bytes or sum(key.columns_bytes) != columns_bytes:
         raise source.damaged("the key of a row group does not fit its lengths")
-    yield Piece(data=lengths + packed, rows=rows, is_marked_before=marked)
-    for data in source.pieces(columns_bytes):
-        yield Piece(data=data, rows=0, begins=False)
+    return lengths + packed, key, columns_bytes
 
 
-def _read_key(key: bytes) -> tuple[int, int]:
-    """How many rows a row group has, and how many bytes its columns have together."""
+def _read_key(key: bytes) -> _Key:
     rows, at = _vlong(key, 0)
-    columns_bytes = 0
+    columns_bytes = []
     while at < len(key):
         stored_bytes, at = _vlong(key, at)
         plain_bytes, at = _vlong(key, at)
         lengths_bytes, at = _vlong(key, at)
         if min(stored_bytes, plain_bytes, lengths_bytes) < 0:
             raise ValueError("a negative length")
-        columns_bytes += stored_bytes
+        columns_bytes.append(stored_bytes)
         at += lengths_bytes
     if at != len(key) or rows < 0:
         raise ValueError("a length is wrong")
-    return rows, columns_bytes
+    return _Key(rows=rows, columns_bytes=tuple(columns_bytes))
 
 
 def _vlong(key: bytes, at: int) -> tuple[int, int]:

@@ -22,6 +22,7 @@ from packstone.rewrite.block_files.hadoop_values import (
     read_text,
     read_vlong,
 )
+from packstone.rewrite.hadoop_codec import DECOMPRESS, MOST_BYTES, check_piece
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -58,6 +59,34 @@ def read_header(source: ByteSource) -> Header:
 def read_pieces(source: ByteSource, header: Header) -> Iterator[Piece]:
     """Yield records, or blocks of them, up to the end of the file."""
     return _read_blocks(source, header) if header.is_in_blocks else _read_records(source, header)
+
+
+def check_packed(source: ByteSource, header: Header) -> None:
+    """Decompress the columns of every block, or the value of every record."""
+    if header.codec not in DECOMPRESS:
+        return
+    while source.left_bytes:
+        if is_at_mark(source):
+            take_mark(source, header.sync)
+        elif header.is_in_blocks:
+            read_vlong(source)
+            for _ in range(_COLUMNS):
+                check_piece_of(source, header.codec, size=read_vlong(source)[0])
+        else:
+            size, key_size = _LENGTHS.unpack(source.take(_LENGTHS.size))
+            source.skip_far(key_size)
+            check_piece_of(source, header.codec, size=size - key_size)
+
+
+def check_piece_of(source: ByteSource, codec: str, *, size: int) -> None:
+    """Take a compressed piece, which must be whole; a giant one is only skipped."""
+    if size > MOST_BYTES:
+        source.skip_far(size)
+        return
+    try:
+        check_piece(codec, source.take(size))
+    except ValueError as error:
+        raise source.damaged(f"a part of it cannot be decompressed ({error})") from error
 
 
 def mark(sync: bytes) -> bytes:

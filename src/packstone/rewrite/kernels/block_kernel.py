@@ -2,7 +2,8 @@
 
 The proof is of what was copied: a digest of all blocks or records in their order, without the markers between them,
 and the number of rows that they tell; inputs are read a second time and the output is opened again. Every length and
-every marker is held against the file as it is read, on both sides, up to the last byte.
+every marker is held against the file as it is read, on both sides, up to the last byte. Values are not decoded; what is
+compressed is decompressed once, because a block that was broken before we came would take the merged file with it.
 
 The marker is made from the names and sizes of the inputs, so that the same merge gives the same file. Should it occur
 in the data, where a reader that begins in the middle of the file would take it for a marker, another one is made.
@@ -54,8 +55,13 @@ class BlockKernel:
             else:
                 return Written(how=How.CONCATENATE, ordered=True)
 
-    def check_readable(self, io: FileIO, paths: Sequence[str], output: str, *, written: Written) -> None:
-        """Blocks were held against their lengths and markers as they were copied."""
+    def check_readable(self, io: FileIO, paths: Sequence[str], output: str, *, written: Written) -> None:  # noqa: ARG002
+        """Lengths and markers were checked as blocks were copied; see that what is compressed is whole."""
+        for path in paths:
+            with open_source(io, path) as source:
+                header = self.blocks.read_header(source)
+                if header.codec != "null":
+                    self.blocks.check_packed(source, header)
 
     def count(self, io: FileIO, paths: Sequence[str], *, written: Written) -> int:  # noqa: ARG002 - one way
         """Add up what the blocks tell."""
