@@ -21,6 +21,7 @@ import weakref
 import zipfile
 from importlib.abc import InspectLoader
 from typing import TYPE_CHECKING, Any, Final
+from zipimport import zipimporter
 
 from packstone import __version__
 from packstone.errors import UnavailableError
@@ -121,7 +122,7 @@ def _list_sources() -> Iterator[tuple[str, bytes]]:
     """Our modules and their data, from wherever this Packstone was imported: a folder, or an archive."""
     yield from _list_below(importlib.resources.files(_PACKAGE), _PACKAGE)
     found = importlib.util.find_spec(_SOURCE_MODULE)
-    if found is not None and isinstance(found.loader, InspectLoader):
+    if found is not None and isinstance(found.loader, InspectLoader | zipimporter):
         yield f"{_SOURCE_MODULE}.py", (found.loader.get_source(_SOURCE_MODULE) or "").encode()
 
 

@@ -18,6 +18,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parents[2]))  # tests are imported by path, not as packages
 
 from deploy_pages import cronjob_arguments, submits, swapped
+from paimon_lake import PaimonLake
 from standalone import JVM, REPO, SPECULATION, wait_until
 
 import packstone
@@ -142,6 +143,46 @@ def test_a_stage_is_run_again(cluster, program, tmp_path):
     files = list(packstone.open(str(path)).files().paths)
     counted = duckdb.sql(f"select count(*), count(distinct id) from read_parquet({files})").fetchall()
     assert counted == [(60_000, 60_000)]
+
+
+FAMILIES = """
+import json, sys
+from pyspark.sql import SparkSession
+import packstone
+from packstone.model.paimon_options import PaimonOptions, PaimonStrategy
+
+builder = SparkSession.builder.master(sys.argv[3])
+for key, value in json.loads(sys.argv[4]).items():
+    builder = builder.config(key, value)
+spark = builder.getOrCreate()
+tree = packstone.open(sys.argv[1], spark=spark)
+found = [tree.scan(where="id >= 2000").to_df(spark).count()]
+found.append(tree.compact(PaimonOptions(strategy=PaimonStrategy.FULL, task_bytes=20_000)).status)
+found.append(tree.scan(where="id >= 2000").to_df(spark).count())
+segments = packstone.SegmentTable.create(sys.argv[2], "id long", sort_by=["id"], spark=spark)
+for first in range(0, 4000, 1000):
+    segments.load(spark.range(first, first + 1000, 1, 2))
+found.append(segments.compact().status)
+found.append(segments.scan(where="id >= 2000").to_df(spark).count())
+print(json.dumps(found))
+spark.stop()
+"""
+
+
+def test_the_other_families(cluster, program, tmp_path):
+    """Scans and compactions of merge trees, loads and compactions of segments run on such executors too."""
+    lake = PaimonLake(tmp_path / "tree").create()
+    for first in (0, 2000, 4000, 6000):
+        lake.append({key: key * 7919 % 65521 for key in range(first, first + 4000)})
+    rows = lake.rows()
+    settings = {**cluster.settings(), "spark.driver.extraJavaOptions": JVM}
+    env = {**cluster.driver_env(), "SPARK_HOME": cluster.env["SPARK_HOME"]}
+    child = program(FAMILIES, lake.table, tmp_path / "sales", cluster.master, json.dumps(settings), env=env)
+    out, _ = child.communicate(timeout=300)
+    assert out, (tmp_path / "program0.log").read_text()[-3000:]
+    assert json.loads(out) == [8_000, "committed", 8_000, "committed", 2_000]
+    assert lake.rows() == rows
+    assert lake.problems() == []
 
 
 @pytest.mark.parametrize("seed", range(ROUNDS))

@@ -1,0 +1,65 @@
+"""What is shipped to executors, and what is said of those that lack something; clusters are in cluster/."""
+
+import os
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from packstone.spark.ship_package import is_this_machine, job_error, write_package
+
+PACK = "import sys; from packstone.spark.ship_package import write_package; print(write_package(sys.argv[1]))"
+
+
+def test_the_same_code_makes_the_same_archive(tmp_path):
+    """The name tells the content, so a session never sees two archives of one name; also if packed by an archive."""
+    (tmp_path / "again").mkdir()
+    first, again = write_package(str(tmp_path)), write_package(str(tmp_path / "again"))
+    assert Path(first).read_bytes() == Path(again).read_bytes()
+    packed = subprocess.run(
+        [sys.executable, "-c", PACK, str(tmp_path / "again")], env={**os.environ, "PYTHONPATH": first},
+        capture_output=True, text=True, check=True, timeout=60, cwd=tmp_path,
+    )  # fmt: skip
+    assert Path(packed.stdout.strip()).name == Path(first).name
+
+
+def test_what_is_in_the_archive(tmp_path):
+    """All modules and the data source that Spark looks for; no bytecode, and no scripts of the history."""
+    names = zipfile.ZipFile(write_package(str(tmp_path))).namelist()
+    assert {"packstone/__init__.py", "packstone/rewrite/run_unit.py", "packstone/py.typed"} <= set(names)
+    assert "pyspark_packstone.py" in names
+    assert [name for name in names if "__pycache__" in name or "/migrations/" in name] == []
+
+
+@pytest.mark.parametrize(
+    ("master", "expected"),
+    [("local", True), ("local[*]", True), ("local[2,3]", True), ("local-cluster[2,1,512]", False), ("yarn", False)],
+)
+def test_where_nothing_is_shipped(master, expected):
+    """Tasks inside the driver's JVM run the driver's Python; `local-cluster` has executors of its own."""
+    assert is_this_machine(master) is expected
+
+
+@pytest.mark.parametrize(
+    ("told", "expected"),
+    [
+        ("ModuleNotFoundError: No module named 'pyarrow'", "has no pyarrow; install it there"),
+        ("PySparkImportError: [PACKAGE_NOT_INSTALLED] PyArrow >= 18 must be installed", "has no PyArrow; install"),
+        ("ValueError: unit 7 is cursed", "The Spark job failed: ValueError: unit 7 is cursed"),
+    ],
+)
+def test_why_a_job_failed(told, expected):
+    """A missing package is named with what to do; anything else is told as the worker said it."""
+    assert expected in job_error(RuntimeError(f"An error occurred\n  File worker.py\n{told}\n")).message
+
+
+def test_a_local_session_is_left_alone(spark, orders):
+    """On `local[…]` nothing is added to the session."""
+    import packstone
+    from packstone import MergeOptions
+
+    orders.write(partitions=1)
+    packstone.open(str(orders.path), spark=spark).compact(MergeOptions(min_files=2))
+    assert [name for name in spark.sparkContext._python_includes if "packstone" in name] == []
