@@ -16,6 +16,11 @@ from block_file_model import (
     sequence_file,
 )
 
+from packstone.model.merge_options import MergeOptions
+from packstone.service.engine import InlineEngine
+from packstone.service.hive_table import HiveTable
+from packstone.storage.local import LocalFileIO
+
 ROWS = {
     "avro": [(at, b"value %d" % at) for at in range(60)],
     "sequencefile": [(b"", b"value %d\x01x" % at) for at in range(60)],
@@ -67,6 +72,24 @@ def test_the_whole_way(packstone, lake, tree, file_format):
     run(packstone, "clean", lake.table, "--yes")
     assert read(folder, file_format) == ROWS[file_format]
     assert run(packstone, "compact", lake.table).json["status"] == "nothing-to-do"
+
+
+@every_format
+def test_a_file_replaced_before_the_swap(lake, file_format):
+    """Another file in the place of an input, right before it would move: the partition stays as it then is."""
+    folder = fill(lake, file_format)
+
+    class Replacing(LocalFileIO):
+        def write_new(self, path, data):
+            super().write_new(path, data)
+            if path.endswith(".intent.json"):
+                (folder / "000002_0").write_bytes(WRITE[file_format](ROWS[file_format][:1]))
+
+    io = Replacing()
+    outcome = HiveTable(str(lake.table), io=io, engine=lambda: InlineEngine(io)).compact(MergeOptions())
+    assert (outcome.status, outcome.units) == ("conflict", ()), outcome
+    assert sorted(path.name for path in folder.iterdir()) == [f"{at:06d}_0" for at in range(6)]
+    assert len(read(folder, file_format)) == 51
 
 
 @every_format

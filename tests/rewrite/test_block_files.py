@@ -276,6 +276,18 @@ def test_a_changed_output_is_found(kind):
 
 
 @every_kind
+def test_a_file_replaced_while_it_is_merged(kind):
+    """Another file in the place of an input, after it was copied and before it was proved: nothing is handed on."""
+
+    class Replacing(MemoryFileIO):
+        def sync_file(self, path):
+            self.replace("/t/f1", kind.write(kind.sample[:2]))
+
+    result, _ = merge([kind.write(kind.sample)] * 2, kind.file_format, io=Replacing())
+    assert result.status is UnitStatus.MISMATCH
+
+
+@every_kind
 def test_another_header_in_the_output_is_found(kind):
     """The records alone do not make a file: an output whose header says something else is a mismatch."""
     old, new = (b'"name": "b"', b'"name": "c"') if kind.file_format == "avro" else (b"org.", b"orG.")

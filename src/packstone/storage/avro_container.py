@@ -113,7 +113,7 @@ class AvroWriter:
 
     def __init__(self, schema: Mapping[str, Any], *, codec: str, level: int | None = None) -> None:
         self._schema = fastavro.parse_schema(without_logical_types(dict(schema)))
-        self._compress = _compressor(codec, level)
+        self._compress = compressor(codec, level)
         text = json.dumps(schema).encode()
         self._sync = hashlib.md5(text, usedforsecurity=False).digest()  # any 16 bytes will do; these are repeatable
         header = _MAGIC + _write_map({b"avro.schema": text, b"avro.codec": _avro_codec(codec).encode()}) + self._sync
@@ -138,7 +138,7 @@ class AvroWriter:
         if not self._pending_records:
             return
         body = self._compress(self._pending.getvalue())
-        block = _write_long(self._pending_records) + _write_long(len(body)) + body + self._sync
+        block = write_long(self._pending_records) + write_long(len(body)) + body + self._sync
         self._blocks.append(block)
         self.size_bytes += len(block)
         self._pending = io.BytesIO()
@@ -176,7 +176,7 @@ def _plain_file(data: bytes, header: AvroHeader, schema: Any, *, path: str) -> I
     """The same file without compression and logical types, piece by piece."""
     yield _MAGIC + _write_map({b"avro.schema": json.dumps(schema).encode(), b"avro.codec": b"null"}) + header.sync
     for count, body in read_blocks(data, header, path=path):
-        yield _write_long(count) + _write_long(len(body)) + body + header.sync
+        yield write_long(count) + write_long(len(body)) + body + header.sync
 
 
 def without_logical_types(schema: Any) -> Any:  # noqa: ANN401 - JSON
@@ -211,7 +211,8 @@ def decompressor(codec: str, path: str) -> Callable[[bytes], bytes]:
             raise InvalidInputError(f"{path} is compressed with {codec!r}, which this version cannot read.", path=path)
 
 
-def _compressor(codec: str, level: int | None) -> Callable[[bytes], bytes]:
+def compressor(codec: str, level: int | None) -> Callable[[bytes], bytes]:
+    """How a block is compressed; InvalidInputError if the codec is not one that Avro files can have."""
     match _avro_codec(codec):
         case "null":
             return bytes
@@ -267,7 +268,8 @@ def read_long(data: bytes, at: int) -> tuple[int, int]:
         shift += 7
 
 
-def _write_long(number: int) -> bytes:
+def write_long(number: int) -> bytes:
+    """Avro's number: zig-zag, seven bits a byte, low end first."""
     rest = (number << 1) ^ (number >> 63)
     written = bytearray()
     while rest > 0x7F:  # noqa: PLR2004 - seven bits a byte
@@ -299,7 +301,7 @@ def read_bytes(data: bytes, at: int) -> tuple[bytes, int]:
 
 
 def _write_map(content: Mapping[bytes, bytes]) -> bytes:
-    pieces = [_write_long(len(content))]
+    pieces = [write_long(len(content))]
     for key, value in content.items():
-        pieces += [_write_long(len(key)), key, _write_long(len(value)), value]
-    return b"".join([*pieces, _write_long(0)])
+        pieces += [write_long(len(key)), key, write_long(len(value)), value]
+    return b"".join([*pieces, write_long(0)])

@@ -1,19 +1,17 @@
 """The container around Avro records: a header, then blocks of records, each compressed and closed by a sync marker.
 
-We (de)compress blocks with PyArrow and Python's own libraries, because fastavro asks for one more package per codec.
+Unlike manifests, data files are read block by block from a file; codecs and numbers are those of
+``packstone.storage.avro_container``.
 """
 
 from __future__ import annotations
 
-import bz2
 import json
-import lzma
-import zlib
 from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
-
 from packstone.errors import UnfaithfulError
+from packstone.storage.avro_container import CODECS as READABLE
+from packstone.storage.avro_container import compressor, decompressor, write_long
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -29,7 +27,6 @@ _HEADER = {
         {"name": "sync", "type": {"type": "fixed", "name": "sync", "size": SYNC_BYTES}},
     ],
 }
-_CRC_BYTES = 4
 _LOW, _MORE = 0x7F, 0x80  # seven bits of a number, and the bit that says that more follow
 # The name in a table's options, and the one in a file's header.
 CODECS = {
@@ -58,8 +55,8 @@ def header_bytes(schema: Any, codec: str, sync: bytes) -> bytes:  # noqa: ANN401
     """Write a header."""
     text = json.dumps(schema).encode()
     pairs = ((b"avro.schema", text), (b"avro.codec", codec.encode()))
-    body = b"".join(encode_long(len(part)) + part for pair in pairs for part in pair)
-    return MAGIC + encode_long(len(pairs)) + body + b"\x00" + sync
+    body = b"".join(write_long(len(part)) + part for pair in pairs for part in pair)
+    return MAGIC + write_long(len(pairs)) + body + b"\x00" + sync
 
 
 def read_blocks(source: Any, codec: str, sync: bytes) -> Iterator[tuple[int, bytes]]:  # noqa: ANN401 - a pyarrow file
@@ -76,54 +73,21 @@ def read_blocks(source: Any, codec: str, sync: bytes) -> Iterator[tuple[int, byt
 
 def block_bytes(count: int, data: bytes, sync: bytes) -> bytes:
     """Write a block of already compressed records."""
-    return encode_long(count) + encode_long(len(data)) + data + sync
+    return write_long(count) + write_long(len(data)) + data + sync
 
 
 def compress(data: bytes, codec: str, level: int | None) -> bytes:
     """Compress a block."""
-    match codec:
-        case "null":
-            return data
-        case "deflate":
-            packer = zlib.compressobj(-1 if level is None else level, zlib.DEFLATED, -15)
-            return packer.compress(data) + packer.flush()
-        case "zstandard":
-            return bytes(pa.Codec("zstd", compression_level=level).compress(data, asbytes=True))
-        case "snappy":
-            crc = zlib.crc32(data).to_bytes(_CRC_BYTES, "big")
-            return bytes(pa.Codec("snappy").compress(data, asbytes=True)) + crc
-    raise UnfaithfulError(f"Avro's codec {codec} is not supported")
+    if codec not in CODECS.values():
+        raise UnfaithfulError(f"Avro's codec {codec} is not supported")
+    return compressor(codec, level)(data)
 
 
 def decompress(data: bytes, codec: str) -> bytes:
     """Decompress a block."""
-    match codec:
-        case "null":
-            return data
-        case "deflate":
-            return zlib.decompress(data, -15)
-        case "zstandard":
-            with pa.CompressedInputStream(pa.BufferReader(data), "zstd") as stream:
-                return bytes(stream.read())
-        case "snappy":
-            packed = data[:-_CRC_BYTES]
-            return bytes(pa.Codec("snappy").decompress(packed, _snappy_size(packed), asbytes=True))
-        case "bzip2":
-            return bz2.decompress(data)
-        case "xz":
-            return lzma.decompress(data)
-    raise UnfaithfulError(f"Avro's codec {codec} is not supported")
-
-
-def encode_long(value: int) -> bytes:
-    """Zigzag, seven bits a byte, low end first."""
-    rest = (value << 1) ^ (value >> 63)
-    out = bytearray()
-    while rest > _LOW:
-        out.append((rest & _LOW) | _MORE)
-        rest >>= 7
-    out.append(rest)
-    return bytes(out)
+    if codec not in READABLE:
+        raise UnfaithfulError(f"Avro's codec {codec} is not supported")
+    return decompressor(codec, "")(data)
 
 
 def _read_long(source: Any) -> int | None:  # noqa: ANN401 - a pyarrow file
@@ -137,14 +101,3 @@ def _read_long(source: Any) -> int | None:  # noqa: ANN401 - a pyarrow file
         if byte[0] < _MORE:
             return (value >> 1) ^ -(value & 1)
         shift += 7
-
-
-def _snappy_size(data: bytes) -> int:
-    """Snappy begins with the size of what it holds."""
-    size = shift = 0
-    for byte in data:
-        size |= (byte & _LOW) << shift
-        if byte < _MORE:
-            return size
-        shift += 7
-    raise ValueError("a block is no snappy data")
