@@ -71,18 +71,29 @@ def test_all_commands(tables, packstone, tmp_path):
     assert (both.code, "in one store" in both.sentence) == (2, True)
 
 
-def test_a_clean_takes_what_is_over(tables):
-    """Retired segments, old versions, and a killed load's files, which go to the trash first, all leave the bucket."""
+def test_a_clean_takes_what_is_over(tables, children, seaweed):
+    """Retired segments and old versions leave the bucket; a killed load's file goes to the trash, and then too."""
     table = tables.copy_of(make_local(tables.tmp_path / "t").path)
     io = open_store(table)
     assert segment_compact(io, table)["status"] == "committed"
     rows = tables.fetch(table).count()
+    (tables.tmp_path / "in.csv").write_text("id,v\n1,x\n")
+    load = {"path": table, "inputs": [tables.tmp_path / "in.csv"], "env": seaweed.env}
+    steps = children.run("load_rows", **{**load, "path": tables.copy_of(make_local(tables.tmp_path / "u").path)})[
+        "steps"
+    ]
+    last = max(at for at, step in enumerate(steps) if "/segments/" in step)
+    fault = {"step": last, "action": "kill", "moment": "after"}
+    assert children.run("load_rows", fault=fault, **load)["status"] == KILLED
     assert segment_clean(io, table, days=8)["unknown"] == []
+    found = tables.fetch(table)
+    assert len(list((found.path / "Metadata/trash").rglob("*.parquet"))) == 1
     segment_clean(io, table, days=20)
     found = tables.fetch(table)
     assert found.count() == rows
     assert len(found.data_on_disk()) == len(found.files()) == 1
-    assert not [path for path in (found.path / "Metadata/attempts").rglob("*") if path.is_file()]
+    for folder in ("attempts", "trash"):
+        assert not [path for path in (found.path / "Metadata" / folder).rglob("*") if path.is_file()]
 
 
 def test_a_store_that_ignores_the_condition_is_refused(careless, use_s3, packstone):

@@ -29,6 +29,8 @@ def as_os_errors(path: str) -> Iterator[None]:
         raise OSError(errno.ESTALE, "The object changed while it was read", path) from error
     except failed.NotSupportedError as error:
         raise OSError(errno.ENOTSUP, "The store cannot do this", path) from error
+    except ValueError as error:  # empty parts, dots and control characters in a key
+        raise OSError(errno.EINVAL, "This client does not take such a name", path) from error
     except failed.BaseError as error:
         raise _other(str(error).partition("\n")[0], path) from error
 
