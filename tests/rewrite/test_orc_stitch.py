@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from pathlib import Path
 
 import pyarrow as pa
@@ -62,6 +63,20 @@ def test_many_stripes(tmp_path):
     for at in range(2):
         (again / f"{at}.orc").write_bytes(output.read_bytes())
     assert orc.read_table(stitch(again)).num_rows == 6 * noise.num_rows
+
+
+def test_a_stripe_longer_than_a_chunk(tmp_path):
+    """A stripe of any length is copied piece by piece."""
+    folder = tmp_path / "t"
+    folder.mkdir()
+    noise = pa.table({"n": [hashlib.sha512(b"%d" % at).digest() * 64 for at in range(1300)]})
+    for at in range(2):
+        orc.write_table(noise, folder / f"{at}.orc")
+    (stripe,) = read_tail(IO, str(folder / "0.orc")).stripes
+    assert stripe.size_bytes > 5 << 20
+    output = stitch(folder)
+    assert orc.read_table(output).equals(read_orc_files(folder))
+    assert orc.ORCFile(output).nstripes == 2
 
 
 def test_files_without_rows(tmp_path):
