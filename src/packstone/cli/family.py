@@ -38,6 +38,7 @@ HIVE_ONLY = frozenset(
         "min_files",
         "codec",
         "header",
+        "metastore_url",
         "backup_dir",
         "keep_days",
         "take_over",
@@ -91,11 +92,11 @@ def family_of(path: str) -> Family:
     family, root = find_table(io, path)
     context = click.get_current_context()
     _check_command(context.command.name or "", family, root)
-    _check_options(context, family, path)
+    check_options(context, family, path)
     return family
 
 
-def _check_options(context: click.Context, family: str, path: str) -> None:
+def check_options(context: click.Context, family: str, path: str) -> None:
     """Refuse options that were typed for another family."""
     for parameter in context.command.params:
         meant = families_of_option(parameter.name)

@@ -71,6 +71,14 @@ merge_options = _stack(
     ),
 )
 
+metastore_option: Callable[[Any], Any] = click.option(
+    "--metastore",
+    "metastore_url",
+    default=None,
+    metavar="URL",
+    help="Database of a Hive metastore; TARGET may then be db.table (default: PACKSTONE_METASTORE).",
+)
+
 size_options = _stack(
     click.option(
         "--block-size",

@@ -8,6 +8,7 @@ from packstone.cli.draw import draw_health
 from packstone.cli.draw_paimon import draw_paimon_health
 from packstone.cli.draw_segment_health import draw_segment_health
 from packstone.cli.family import family_of
+from packstone.cli.named_target import is_named, named_table
 from packstone.model.merge_options import MergeOptions
 from packstone.model.sizes import parse_bytes
 from packstone.service.health import Health
@@ -16,21 +17,27 @@ from packstone.service.paimon_health import PaimonHealth
 from packstone.service.paimon_table import PaimonTable
 from packstone.service.segment_health import SegmentHealth
 from packstone.service.segment_table import SegmentTable
+from packstone.storage.location import parse_location
 from packstone.tables.probe import Family
 
 AnyHealth: TypeAlias = Health | PaimonHealth | SegmentHealth
 
 
-def observe_any(path: str, typed: dict[str, Any]) -> AnyHealth:
+def observe_any(target: str, typed: dict[str, Any]) -> AnyHealth:
     """Look at one target."""
+    block = parse_bytes(typed["block_size"])
+    threshold = parse_bytes(typed["threshold"]) if typed["threshold"] else block
+    options = MergeOptions(threshold_bytes=threshold, target_bytes=block)
+    if is_named(target, typed):
+        with named_table(target, typed) as table:
+            return table.health(options)
+    path = parse_location(target).path
     family = family_of(path)
     if family is Family.PAIMON:
         return PaimonTable(path).health()
     if family is Family.SEGMENTS:
         return SegmentTable(path).health()
-    block = parse_bytes(typed["block_size"])
-    threshold = parse_bytes(typed["threshold"]) if typed["threshold"] else block
-    return HiveTable(path).health(MergeOptions(threshold_bytes=threshold, target_bytes=block))
+    return HiveTable(path).health(options)
 
 
 def draw_any_health(console: Any, health: AnyHealth) -> None:  # noqa: ANN401 - a rich console

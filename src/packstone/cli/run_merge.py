@@ -15,6 +15,7 @@ from packstone.cli.arguments import (
     read_segment_options,
 )
 from packstone.cli.family import family_of
+from packstone.cli.named_target import named_table
 from packstone.cli.output import show
 from packstone.cli.progress_bar import BarProgress
 from packstone.errors import InvalidInputError
@@ -37,6 +38,28 @@ def run_plan(location: Location, typed: dict[str, Any]) -> int:
     """Plan, print the outcome; return the exit code."""
     plan = {Family.PAIMON: _plan_paimon, Family.SEGMENTS: _plan_segments, Family.HIVE: _plan_hive}
     outcome = plan[family_of(location.path)](location.path, typed)
+    return show_outcome(outcome, output_format=typed["output_format"])
+
+
+def run_named_plan(target: str, typed: dict[str, Any]) -> int:
+    """Plan a table by its name."""
+    _check_hive_strategy(typed)
+    with named_table(target, typed) as table:
+        outcome = table.plan(read_merge_options(typed), filters=read_filters(typed))
+    return show_outcome(outcome, output_format=typed["output_format"])
+
+
+def run_named_merge(target: str, typed: dict[str, Any]) -> int:
+    """Merge a table by its name."""
+    _check_hive_strategy(typed)
+    with named_table(target, typed, history=_history(typed)) as table:
+        outcome = table.compact(
+            read_merge_options(typed),
+            filters=read_filters(typed),
+            budget=read_budget(typed),
+            take_over=typed["take_over"],
+            measure_read=typed["measure_read"],
+        )
     return show_outcome(outcome, output_format=typed["output_format"])
 
 

@@ -115,6 +115,8 @@ class Outcome:
     verified: str
     cost: Cost
     family: str = "hive"
+    name: str = ""  # of the table, if a metastore was asked
+    runs: tuple[tuple[str, str], ...] = ()  # with the folder of each, if there were several
     rows: int = 0
     seconds: float = 0.0
     verify_seconds: float = 0.0
@@ -167,6 +169,10 @@ class Outcome:
             "skipped": [{"what": s.what, "why": s.why, "kind": s.kind.value} for s in self.skipped],
             "message": self.message,
         }
+        if self.name:
+            plain["name"] = self.name
+        if self.runs:
+            plain["runs"] = [{"run": run, "table": table} for run, table in self.runs]
         if self.buckets:
             plain["buckets"] = [bucket.to_json() for bucket in self.buckets]
         if self.snapshots:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from packstone.errors import ConflictError, RefusedError
 from packstone.tables.hive.journal import OutputFile, SwapIntent
-from packstone.tables.hive.listing import SUMMARY_NAMES, list_partition
+from packstone.tables.hive.listing import SUMMARY_NAMES, list_again
 from packstone.tables.hive.swap import commit_swap
 
 if TYPE_CHECKING:
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 _DAY_SECONDS = 86_400
 
 
-def second_listing(session: RunSession, partition: str) -> PartitionListing:
+def second_listing(session: RunSession, before: PartitionListing) -> PartitionListing:
     """List a partition again, as late as possible; ConflictError if it was dropped."""
     try:
-        return list_partition(session.io, session.layout.root, partition, now_seconds=time.time())
+        return list_again(session.io, session.layout.root, before, now_seconds=time.time())
     except FileNotFoundError:
-        raise ConflictError(f"{session.layout.directory(partition)} was removed while it was being merged.") from None
+        raise ConflictError(f"{before.directory} was removed while it was being merged.") from None
 
 
 def commit_partition(
@@ -38,7 +38,7 @@ def commit_partition(
 ) -> float:
     """Swap a partition's merged files in; return the milliseconds readers could see a gap."""
     session.check_owned(listing.partition)
-    again = second_listing(session, listing.partition)
+    again = second_listing(session, listing)
     if again.writing is not None:
         raise ConflictError(f"{again.writing}; nothing was changed there")
     if again.refused is not None:

@@ -12,7 +12,7 @@ from packstone.model.file_format import FileFormat
 from packstone.strategy.small_files import count_outputs, is_small
 from packstone.tables.hive.file_facts import read_file_facts
 from packstone.tables.hive.file_verdict import Verdict
-from packstone.tables.hive.listing import list_partitions
+from packstone.tables.hive.listing import list_named, list_partitions
 from packstone.tables.hive.plan_partition import small_files_options
 from packstone.tables.hive.recover import unfinished_swaps
 from packstone.tables.hive.telling_names import bucket_name, newest_offsets
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from packstone.model.merge_options import MergeOptions
     from packstone.storage.fileio import FileIO
     from packstone.tables.hive.journal import Journal
-    from packstone.tables.hive.listing import PartitionListing
+    from packstone.tables.hive.listing import FolderSource, PartitionListing
 
 SAMPLED_FILES = 1_000  # files looked into; a larger table is sampled, and the report says so
 WORST_PARTITIONS = 20
@@ -107,15 +107,27 @@ class Health:
         }
 
 
-def observe_health(journal: Journal, partition: str, options: MergeOptions) -> Health:
-    """Walk the target once; look into the first small files for formats and hazards."""
-    health = Health(table=journal.layout.directory(partition))
-    for listing in list_partitions(journal.io, journal.layout.root, partition, now_seconds=time.time()):
+def observe_health(
+    journal: Journal,
+    partition: str,
+    options: MergeOptions,
+    *,
+    folders: FolderSource | None = None,
+    health: Health | None = None,
+) -> Health:
+    """Walk the target once, or the folders named; look into the first small files for formats and hazards."""
+    health = health or Health(table=journal.layout.directory(partition))
+    now = time.time()
+    for listing in (
+        list_partitions(journal.io, journal.layout.root, partition, now_seconds=now)
+        if folders is None
+        else list_named(journal.io, folders, now_seconds=now)
+    ):
         _add_partition(health, listing, options)
         _add_hazards(journal.io, health, listing, options=options)
     for intent in unfinished_swaps(journal):
         evidence = f"run {intent.run} is in the middle of its swap, or was killed there; run `packstone recover`"
-        _warn(health, "unfinished-swap", where=intent.partition or ".", evidence=evidence)
+        warn(health, "unfinished-swap", where=intent.partition or ".", evidence=evidence)
     health.worst = heapq.nsmallest(WORST_PARTITIONS, health.worst, key=lambda p: (p.score, -p.files))
     return health
 
@@ -149,11 +161,11 @@ def _add_partition(health: Health, listing: PartitionListing, options: MergeOpti
 def _add_hazards(io: FileIO, health: Health, listing: PartitionListing, *, options: MergeOptions) -> None:
     where = listing.partition or "."
     if listing.refused:
-        _warn(health, "not-a-plain-directory", where=where, evidence=listing.refused)
+        warn(health, "not-a-plain-directory", where=where, evidence=listing.refused)
     if listing.writing:
-        _warn(health, "being-written", where=where, evidence=listing.writing)
+        warn(health, "being-written", where=where, evidence=listing.writing)
     if links := [name for name in listing.ignored if name.endswith("(symbolic link)")]:
-        _warn(health, "symbolic-link", where=where, evidence=f"{len(links)} symbolic links are left alone")
+        warn(health, "symbolic-link", where=where, evidence=f"{len(links)} symbolic links are left alone")
     _add_name_hazards(health, listing)
     picking = small_files_options(options)
     small = [file for file in listing.files if is_small(file.size_bytes, picking)]
@@ -165,20 +177,20 @@ def _add_hazards(io: FileIO, health: Health, listing: PartitionListing, *, optio
     health.formats.update(fact.file_format.value for fact in facts)
     for fact in facts:
         if fact.verdict is Verdict.UNREADABLE:
-            _warn(health, "unreadable", where=f"{where}/{fact.name}", evidence=fact.why)
+            warn(health, "unreadable", where=f"{where}/{fact.name}", evidence=fact.why)
     groups = {fact.group for fact in facts if fact.verdict is Verdict.MERGEABLE}
     if len(groups) >= _MANY_FORMATS:
-        _warn(
+        warn(
             health,
             "mixed-files",
             where=where,
             evidence=f"{len(groups)} groups of files that differ in format, schema, codec or owner",
         )
     if empty := sum(1 for fact in facts if fact.file_format is FileFormat.EMPTY):
-        _warn(health, "empty-file", where=where, evidence=f"{empty} files of 0 bytes")
+        warn(health, "empty-file", where=where, evidence=f"{empty} files of 0 bytes")
     texts = [fact.first_line for fact in facts if fact.first_line]
     if len(texts) >= _MANY_FORMATS and len(set(texts)) == 1:
-        _warn(
+        warn(
             health,
             "header-line",
             where=where,
@@ -192,12 +204,13 @@ def _add_name_hazards(health: Health, listing: PartitionListing) -> None:
     names = [file.name for file in listing.files]
     if offsets := sorted(newest_offsets(names)):
         evidence = f"Kafka Connect reads its offsets from the names; {len(offsets)} files stay, such as {offsets[0]}"
-        _warn(health, "kafka-connect-names", where=where, evidence=evidence)
+        warn(health, "kafka-connect-names", where=where, evidence=evidence)
     if (bucket := bucket_name(names)) is not None:
-        _warn(health, "bucketed", where=where, evidence=f"{bucket} is a bucket by its name; the folder is refused")
+        warn(health, "bucketed", where=where, evidence=f"{bucket} is a bucket by its name; the folder is refused")
 
 
-def _warn(health: Health, hazard: str, *, where: str, evidence: str) -> None:
+def warn(health: Health, hazard: str, *, where: str, evidence: str) -> None:
+    """Name a hazard, unless there are too many already."""
     if len(health.hazards) < SAMPLED_FILES:
         health.hazards.append({"hazard": hazard, "where": where, "evidence": evidence})
 

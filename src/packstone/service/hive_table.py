@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 
     from packstone.service.maintenance import CleanReport, RecoverReport, RestoreReport, VerifyReport
     from packstone.storage.fileio import FileIO
+    from packstone.tables.hive.listing import FolderSource
     from packstone.tables.hive.plan_partition import PartitionPlan
 
 MAX_PLANNED_UNITS_SHOWN = 10_000  # a plan of a million units is a number, not a list
@@ -66,6 +67,7 @@ class HiveTable:
         io: FileIO | None = None,
         progress: Progress | None = None,
         history: str | None = None,
+        folders: FolderSource | None = None,
     ) -> None:
         self._io: FileIO = io or open_store(path)
         self._engine = engine or (lambda: InlineEngine(self._io))
@@ -77,10 +79,12 @@ class HiveTable:
         check_not_nested(self._io, self.layout)
         self.journal = Journal(io=self._io, layout=self.layout)
         self._recorder = Recorder(url=history)
+        self._folders = folders  # what a metastore names, in place of what lies below the path
 
-    def health(self, options: MergeOptions | None = None) -> Health:
-        """Describe the files: how many, how small, what stands in the way of merging them."""
-        return observe_health(self.journal, self.partition, options or MergeOptions())
+    def health(self, options: MergeOptions | None = None, *, health: Health | None = None) -> Health:
+        """Describe the files: how many, how small, what stands in the way of merging them; adds to ``health``."""
+        options = options or MergeOptions()
+        return observe_health(self.journal, self.partition, options, folders=self._folders, health=health)
 
     def plan(
         self,
@@ -211,6 +215,7 @@ class HiveTable:
             filters=filters,
             engine=engine,
             facts_staging=staging,
+            folders=self._folders,
         )
 
     def __repr__(self) -> str:

@@ -163,7 +163,7 @@ class MergeRun:
             output_name=output_name(self.session.run, self._next_unit, planned.inputs),
             why=planned.why,
             codec=self.options.codec,
-            header_lines=self.options.header_lines,
+            header_lines=work.plan.listing.header_lines(self.options.header_lines),
             verify=self.options.verify,
             permissions=self._permissions(work.plan.listing.directory, planned.inputs[0]),
         )
@@ -323,7 +323,7 @@ class MergeRun:
 
     def _next_round(self, work: PartitionWork, again: list[PartitionWork]) -> None:
         try:
-            listing = second_listing(self.session, work.partition)
+            listing = second_listing(self.session, work.plan.listing)
         except ConflictError as conflict:
             self.skipped.append(Skipped(what=work.partition, why=conflict.message, kind=SkipKind.CONFLICT))
             self.session.release(work.partition)

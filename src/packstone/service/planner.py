@@ -7,7 +7,7 @@ because a driver that opens a million files alone is the bottleneck everybody co
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
@@ -16,9 +16,9 @@ from packstone.model.skipped import SkipKind, Skipped
 from packstone.pruning.partition_predicate import PartitionPredicate, parse_predicate
 from packstone.strategy.small_files import is_small
 from packstone.tables.hive.file_facts import read_file_facts
-from packstone.tables.hive.file_verdict import FileFacts
+from packstone.tables.hive.file_verdict import FileFacts, Verdict
 from packstone.tables.hive.known_outputs import known_outputs
-from packstone.tables.hive.listing import list_partitions
+from packstone.tables.hive.listing import list_named, list_partitions
 from packstone.tables.hive.partition_values import parse_partition
 from packstone.tables.hive.plan_partition import (
     PartitionPlan,
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from packstone.model.merge_options import MergeOptions
     from packstone.service.engine import Engine
     from packstone.tables.hive.journal import Journal
-    from packstone.tables.hive.listing import PartitionListing
+    from packstone.tables.hive.listing import FolderSource, PartitionListing
 
 INLINE_FACTS = 1_000
 _BATCH_FILES = 20_000  # files whose entries and facts are held at once
@@ -71,6 +71,7 @@ class Planner:
     filters: Filters
     engine: Engine
     facts_staging: str
+    folders: FolderSource | None = None  # what a metastore names, in place of what lies below the target
     totals: Totals = field(default_factory=Totals)
     _predicates: dict[tuple[str, ...], PartitionPredicate | None] = field(default_factory=dict)
     _unknown_column: InvalidInputError | None = None
@@ -82,7 +83,7 @@ class Planner:
         self._check_where()
         waiting: list[_Observed] = []
         waiting_files = 0
-        for listing in list_partitions(self.journal.io, self.journal.layout.root, partition, now_seconds=time.time()):
+        for listing in self._listings(partition):
             self._count(listing)
             why_not = refuse_partition(listing) or self._filtered(listing)
             if why_not is not None:
@@ -97,6 +98,12 @@ class Planner:
         yield from self._plan_batch(waiting)
         if self._unknown_column is not None and self._predicates and not any(self._predicates.values()):
             raise self._unknown_column  # nothing matched, so nothing was planned: a slip in the name
+
+    def _listings(self, partition: str) -> Iterator[PartitionListing]:
+        io, now = self.journal.io, time.time()
+        if self.folders is not None:
+            return list_named(io, self.folders, now_seconds=now)
+        return list_partitions(io, self.journal.layout.root, partition, now_seconds=now)
 
     def plan_again(self, listing: PartitionListing, allowed: set[str]) -> PartitionPlan:
         """Plan one listing over the allowed names only: the rounds after the first."""
@@ -115,6 +122,7 @@ class Planner:
                 yield PartitionPlan(listing=one.listing, units=(), skipped=too_few)
                 continue
             known = known_outputs(self.journal, one.listing)
+            found = {name: _as_told(one.listing, facts) for name, facts in found.items()}
             plan = plan_partition(one.listing, one.selected, found, options=self.options, known_outputs=known)
             self._warn(plan)
             yield PartitionPlan(listing=plan.listing, units=plan.units, skipped=(*one.skipped, *plan.skipped))
@@ -178,7 +186,8 @@ class Planner:
         if self.filters.older_than_seconds and time.time() - newest < self.filters.older_than_seconds:
             return Skipped(what=what, why="changed since --older-than", kind=SkipKind.FILTERED)
         if self.filters.where is not None:
-            values = parse_partition(listing.partition)
+            told = listing.told.values if listing.told is not None else None
+            values = dict(told) if told is not None else parse_partition(listing.partition)
             predicate = self._predicate(self.filters.where, tuple(values))
             if predicate is None:
                 return Skipped(what=what, why="has no partition column that --where names", kind=SkipKind.FILTERED)
@@ -215,6 +224,14 @@ class Planner:
         return Skipped(
             what=what, why=f"{few} small files, fewer than {self.options.min_files}", kind=SkipKind.NOT_NEEDED
         )
+
+
+def _as_told(listing: PartitionListing, facts: FileFacts) -> FileFacts:
+    """A file that is not what the metastore says of its folder is not what its readers take it for."""
+    why = listing.told.why_not(facts.file_format) if listing.told is not None else None
+    if why is None or facts.verdict is not Verdict.MERGEABLE:
+        return facts
+    return replace(facts, verdict=Verdict.UNREADABLE, why=why)
 
 
 def _matches_path(partition: str, glob: str) -> bool:

@@ -118,9 +118,14 @@ def _absolute(path: str) -> str:
     return os.path.realpath(path)
 
 
+def is_table_name(text: str) -> bool:
+    """Whether this is ``db.table`` and no path here."""
+    return bool(_TABLE_NAME.match(text)) and not os.path.lexists(text)
+
+
 def _check_not_a_table_name(text: str) -> None:
-    if _TABLE_NAME.match(text) and not os.path.lexists(text):
+    if is_table_name(text):
         raise InvalidInputError(
-            f"{text} is no path here, and tables by name need a metastore, which this version does not read yet; "
-            f"give the table's folder, a new one as ./{text}."
+            f"{text} is no path here; for a table by its name, health, plan and compact take --metastore URL; "
+            f"otherwise give the table's folder, a new one as ./{text}."
         )

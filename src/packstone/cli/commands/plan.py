@@ -13,6 +13,7 @@ from packstone.cli.family_command import FamilyCommand
 @click.command("plan", cls=FamilyCommand, short_help="What would be merged and why; writes nothing.")
 @click.argument("target")
 @options.strategy_option
+@options.metastore_option
 @options.size_options
 @options.merge_options
 @options.filter_options
@@ -22,7 +23,10 @@ from packstone.cli.family_command import FamilyCommand
 @options.output_options
 def command(target: str, **typed: Any) -> int:  # noqa: ANN401 - click's parameters by name
     """Say what `compact` would do to TARGET, why, and what it would cost."""
-    from packstone.cli.run_merge import run_plan
+    from packstone.cli.named_target import is_named
+    from packstone.cli.run_merge import run_named_plan, run_plan
     from packstone.storage.location import parse_location
 
+    if is_named(target, typed):
+        return run_named_plan(target, typed)
     return run_plan(parse_location(target), typed)

@@ -44,6 +44,21 @@ class TableLayout:
         """Name the folder of a partition; the root is partition ''."""
         return f"{self.root}/{partition}" if partition else self.root
 
+    def name_inside(self, path: str) -> str | None:
+        """Name a folder as a partition: below the table, or below a version of it that we published; None elsewhere."""
+        if path == self.root:
+            return ""
+        if path.startswith(f"{self.root}/"):
+            return path[len(self.root) + 1 :]
+        if path.startswith(f"{self.versions}/"):
+            return path[len(self.versions) + 1 :].partition("/")[2] or None
+        return None
+
+    @property
+    def versions(self) -> str:
+        """Name the folder of partitions that were published by their location."""
+        return f"{self.state}/versions"
+
     def owners(self, partition: str) -> str:
         """Name the folder of a partition's owner files."""
         return f"{self.state}/owners/{partition_id(partition)}"

@@ -7,19 +7,19 @@ that somebody is writing are reported, because a partition in motion is left alo
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from packstone.errors import InvalidInputError
 from packstone.model.files import FileEntry
+from packstone.model.told import Told
 from packstone.storage.fileio import Kind
 from packstone.tables.hive.layout import KEPT_SUFFIX, own_tables_below
 from packstone.tables.probe import why_not_below
 from packstone.tables.state_folder import STATE_FOLDER
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from packstone.storage.fileio import Entry, FileIO
 
 # A writer's folder or file that changed within a day may still be written to; an older one is a left-over.
@@ -43,14 +43,52 @@ class PartitionListing:
     summaries: tuple[str, ...]
     writing: str | None
     refused: str | None
+    told: Told | None = None  # by a metastore, if one was asked
 
     @property
     def total_bytes(self) -> int:
         """The bytes of its visible data files."""
         return sum(file.size_bytes for file in self.files)
 
+    def header_lines(self, given: int) -> int:
+        """How many lines at the beginning of a text file are no rows: the metastore knows best."""
+        return (self.told.header_lines if self.told is not None else 0) or given
+
     def __str__(self) -> str:
         return f"{self.partition or '.'} {len(self.files)} files {self.total_bytes}B"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NamedFolder:
+    """A folder of a table by what its metastore says; its path need not be that of the partition."""
+
+    partition: str
+    directory: str
+    told: Told
+
+
+FolderSource = Callable[[], Iterator[NamedFolder]]  # each call starts anew
+
+
+def list_named(io: FileIO, source: FolderSource, *, now_seconds: float) -> Iterator[PartitionListing]:
+    """Walk the folders that a metastore names; one that does not exist holds nothing."""
+    for folder in source():
+        if folder.told.refused is not None:
+            yield replace(_refused(folder.partition, folder.directory, folder.told.refused), told=folder.told)
+            continue
+        if io.stat(folder.directory) is None:
+            continue
+        writing = _writing_in_parents(io, folder, now_seconds=now_seconds)
+        for listing in _walk(io, folder.directory, folder.partition, writing=writing, now_seconds=now_seconds):
+            yield replace(listing, told=folder.told)
+
+
+def _writing_in_parents(io: FileIO, folder: NamedFolder, *, now_seconds: float) -> str | None:
+    """A job that writes partitions keeps its folder in the table's root, if that is where this one lies."""
+    end = f"/{folder.partition}"
+    if not folder.partition or not folder.directory.endswith(end):
+        return None
+    return _writing_above(io, folder.directory.removesuffix(end), folder.partition, now_seconds=now_seconds)
 
 
 def list_partitions(io: FileIO, root: str, partition: str, *, now_seconds: float) -> Iterator[PartitionListing]:
@@ -67,12 +105,13 @@ def list_partitions(io: FileIO, root: str, partition: str, *, now_seconds: float
     yield from _walk(io, directory, partition, writing=writing, now_seconds=now_seconds)
 
 
-def list_partition(io: FileIO, root: str, partition: str, *, now_seconds: float) -> PartitionListing:
-    """List one folder alone, without those below it."""
-    directory = f"{root}/{partition}" if partition else root
-    writing = _writing_above(io, root, partition, now_seconds=now_seconds)
+def list_again(io: FileIO, root: str, before: PartitionListing, *, now_seconds: float) -> PartitionListing:
+    """List one folder anew, alone, without those below it."""
+    partition, directory = before.partition, before.directory
+    is_inside = directory == (f"{root}/{partition}" if partition else root)
+    writing = _writing_above(io, root, partition, now_seconds=now_seconds) if is_inside else None
     listing, _ = _list_folder(io, directory, partition, writing=writing, now_seconds=now_seconds)
-    return listing
+    return replace(listing, told=before.told)
 
 
 def is_hidden(name: str) -> bool:

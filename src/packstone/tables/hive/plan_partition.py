@@ -130,7 +130,7 @@ def plan_partition(
     for answer in pick_small_files(candidates, small_files_options(options)):
         if isinstance(answer, Pick):
             inputs = tuple(usable[at] for at in answer.inputs)
-            units.append(_unit(inputs, facts, answer, header_lines=options.header_lines))
+            units.append(_unit(inputs, facts, answer, header_lines=listing.header_lines(options.header_lines)))
         else:
             what = listing.partition or listing.directory
             skipped.append(Skipped(what=what, why=answer.why, kind=SkipKind.NOT_NEEDED))

@@ -1,0 +1,97 @@
+"""Opening the database of a Hive metastore, for reading, and saying in one sentence what is wrong with it.
+
+Its password had better not be in the address, where everybody on the machine sees it among the processes: it is taken
+from the environment or from a file that it names, and no message shows it.
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import quote, quote_plus
+
+from sqlalchemy import URL, Engine, create_engine, make_url
+from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, SQLAlchemyError
+
+from packstone.errors import InvalidInputError, UnavailableError
+from packstone.history.connect import display_url
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+ADDRESS = "PACKSTONE_METASTORE"
+PASSWORD = "PACKSTONE_METASTORE_PASSWORD"  # noqa: S105 - the name of a variable
+PASSWORD_FILE = "PACKSTONE_METASTORE_PASSWORD_FILE"  # noqa: S105 - the name of a variable
+_EXAMPLES = "mysql+pymysql://hive@host/metastore or postgresql+psycopg://hive@host/metastore"
+_BACKENDS = frozenset({"mysql", "mariadb", "postgresql"})
+
+
+def open_metastore_engine(text: str) -> Engine:
+    """An engine that has not connected yet."""
+    url = _parse(text)
+    backend = url.get_backend_name()
+    try:
+        # Hidden parameters: an error of the driver must not carry the rows either.
+        engine = create_engine(url, hide_parameters=True, pool_pre_ping=True)
+    except NoSuchModuleError:
+        raise InvalidInputError(_unknown(url)) from None
+    except ImportError as error:
+        raise InvalidInputError(
+            f"The metastore address {display_url(url)} needs the Python package {error.name!r}, which is not "
+            f"installed; `pip install 'packstone[{'postgres' if backend == 'postgresql' else 'mysql'}]'` brings it."
+        ) from None
+    if backend not in _BACKENDS or engine.dialect.is_async:
+        raise InvalidInputError(_unknown(url))
+    return engine
+
+
+def metastore_key(engine: Engine) -> str:
+    """Name a metastore in a way that may be written down: host, port and database."""
+    url = engine.url
+    port = f":{url.port}" if url.port else ""
+    return f"{url.get_backend_name()}://{url.host or 'localhost'}{port}/{url.database or ''}"
+
+
+@contextmanager
+def one_sentence(engine: Engine) -> Iterator[None]:
+    """Turn whatever the database says into one error of ours, without secrets."""
+    try:
+        yield
+    except SQLAlchemyError as error:
+        cause = error.orig if isinstance(error, DBAPIError) and error.orig is not None else error
+        said = (str(cause).strip() or type(cause).__name__).splitlines()[0].rstrip(".")
+        password = str(engine.url.password or "")
+        for secret in sorted({password, quote(password, safe=""), quote_plus(password)} - {""}, key=len, reverse=True):
+            said = said.replace(secret, "***")
+        # The chain is cut: a stack trace of the cause may print the address or the parameters.
+        raise UnavailableError(f"The metastore {display_url(engine.url)} cannot be read: {said}.") from None
+
+
+def _parse(text: str) -> URL:
+    try:
+        url = make_url(text)
+    except (ArgumentError, ValueError):
+        # Not repeated, because nobody can tell where its password is.
+        raise InvalidInputError(
+            f"The metastore address is neither a database URL nor the word spark; write for example {_EXAMPLES}."
+        ) from None
+    if url.password is not None or "password" in url.query:
+        return url
+    file = os.environ.get(PASSWORD_FILE)
+    if file is None:
+        password = os.environ.get(PASSWORD)
+        return url if password is None else url.set(password=password)
+    try:
+        return url.set(password=Path(file).read_text(encoding="utf-8").rstrip("\r\n"))
+    except (OSError, ValueError) as error:
+        why = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
+        raise InvalidInputError(f"The file {file} that {PASSWORD_FILE} names cannot be read: {why}.") from None
+
+
+def _unknown(url: URL) -> str:
+    return (
+        f"The metastore address {display_url(url)} names {url.drivername!r}, whose metastores are not read; "
+        f"write for example {_EXAMPLES}."
+    )

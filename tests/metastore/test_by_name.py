@@ -1,0 +1,138 @@
+"""Health, plan and compact of tables by their name."""
+
+import pytest
+from metastore_lake import names, read_ids, write_parquet
+
+REFUSED = {
+    "acid": "is a Hive ACID (transactional) table; use ALTER TABLE … COMPACT in Hive",
+    "bucketed": "is bucketed by id into 4, sorted by name; the number and order of its files mean something",
+    "a_view": "is a view and has no files of its own",
+    "handled": "is not native to Hive: its storage handler is org.apache.hadoop.hive.hbase.HBaseStorageHandler",
+    "lake_delta": "is a Delta Lake table; use OPTIMIZE in Delta Lake",
+    "lake_iceberg": "is an Apache Iceberg table; use Iceberg's rewrite_data_files",
+    "shared_a": "shares file:",
+    "inner_one": "shares file:",
+}
+
+
+@pytest.mark.parametrize("command", ["health", "plan", "compact"])
+@pytest.mark.parametrize("table", REFUSED)
+def test_refused_by_name(by_name, command, table):
+    """A table that must not be merged is refused with one sentence that names it, and exit code 3."""
+    done = by_name(command, f"sales.{table}")
+    assert done.code == 3, done
+    assert done.sentence.startswith(f"packstone: sales.{table} {REFUSED[table]}"), done.err
+    assert done.sentence.endswith("; nothing was changed.")
+
+
+def test_hazard_07_hives_own_buckets(by_name):
+    """What no name of a file tells, the metastore does: a table that Hive bucketed is refused."""
+    assert by_name("compact", "sales.bucketed").code == 3
+
+
+def test_hazard_08_the_order_of_a_table(by_name):
+    """SORTED BY goes with buckets in Hive, and is named where it refuses."""
+    assert "sorted by name" in by_name("plan", "sales.bucketed").sentence
+
+
+def test_hazard_38_two_tables_in_one_folder(by_name):
+    """The other table is named."""
+    assert "with sales.shared_b, at, above or below it" in by_name("compact", "sales.shared_a").sentence
+
+
+def test_hazard_37_external_tables(by_name, metastore):
+    """An external table is merged, and health says that it may be somebody else's too."""
+    write_parquet(metastore.elsewhere / "external")
+    health = by_name("health", "sales.owned_outside")
+    assert "external-table" in {one["hazard"] for one in health.json["hazards"]}
+    assert by_name("compact", "sales.owned_outside").json["files_after"] == 1
+    assert read_ids(metastore.elsewhere / "external") == list(range(60))
+
+
+def test_partitions_that_the_metastore_knows(by_name, metastore):
+    """They are merged, each for itself; a folder that is no partition of the table is not touched."""
+    first, second = (metastore.folder("t_parquet", f"dt=2026-01-0{day}") for day in (1, 2))
+    stray = metastore.folder("t_parquet", "dt=1999")
+    for folder in (first, second, stray):
+        write_parquet(folder)
+    assert by_name("health", "sales.t_parquet").json["files"] == 12
+    plan = by_name("plan", "sales.t_parquet").json
+    assert (plan["status"], plan["name"], plan["files_after"]) == ("planned", "sales.t_parquet", 2)
+    done = by_name("compact", "sales.t_parquet", "--where", "dt = '2026-01-01'")
+    assert (done.code, done.json["status"], done.json["files_before"], done.json["files_after"]) == (
+        0,
+        "committed",
+        12,
+        7,
+    )
+    assert read_ids(first) == list(range(60))
+    assert [len(names(one)) for one in (first, second, stray)] == [1, 6, 6]
+    assert by_name("compact", "sales.t_parquet").json["files_after"] == 2
+    assert by_name("compact", "sales.t_parquet").json["status"] == "nothing-to-do"
+
+
+def test_a_table_without_partitions(by_name, metastore):
+    """Its folder is merged as one."""
+    write_parquet(metastore.folder("plain"))
+    assert by_name("compact", "sales.plain").json["files_after"] == 1
+    assert read_ids(metastore.folder("plain")) == list(range(60))
+
+
+def test_hazard_28_each_partition_by_its_own_descriptor(by_name, metastore):
+    """Text is merged where the metastore says text; a Parquet file there is what no reader takes it for."""
+    text, parquet = metastore.folder("mixed", "dt=text"), metastore.folder("mixed", "dt=parquet")
+    write_parquet(parquet)
+    write_parquet(text, files=1)
+    for number in range(6):
+        (text / f"lines-{number}").write_bytes(b"%d\x01a\n" % number)
+    done = by_name("compact", "sales.mixed")
+    assert (done.code, done.json["status"]) == (1, "partial"), done
+    assert done.skipped("part-00000.parquet") == "it is parquet, but the metastore says that text is here"
+    assert (len(names(text)), len(names(parquet))) == (2, 1)
+    (merged,) = (path for path in text.iterdir() if path.name.startswith("packstone-"))
+    assert merged.read_bytes() == b"".join(b"%d\x01a\n" % number for number in range(6))
+
+
+def test_headers_and_partitions_elsewhere(by_name, metastore):
+    """The metastore's header is kept once; a partition outside the table's folder is a target of its own."""
+    inside = metastore.folder("headed", "dt=a b%3Ac/hour=3")
+    outside = metastore.elsewhere / "hour4"
+    outside.mkdir(parents=True)
+    for folder in (inside, outside):
+        for number in range(6):
+            (folder / f"f{number}.csv").write_bytes(b"id,name\n%d,a\n" % number)
+    merged = b"id,name\n" + b"".join(b"%d,a\n" % number for number in range(6))
+    done = by_name("compact", "sales.headed")
+    assert (done.code, done.json["status"], done.json["files_after"]) == (0, "committed", 2), done
+    for folder in (inside, outside):
+        (name,) = names(folder)
+        assert (folder / name).read_bytes() == merged
+    assert {one["table"] for one in done.json["runs"]} == {str(metastore.folder("headed")), str(outside)}
+    assert by_name("plan", "sales.headed", "--where", "hour = 4").json["status"] == "nothing-to-do"
+
+
+def test_an_archived_partition_beside_others(by_name, metastore):
+    """It is refused for itself, and the others are merged."""
+    plain, archived = metastore.folder("archived", "dt=1"), metastore.folder("archived", "dt=2")
+    for folder in (plain, archived):
+        for number in range(6):
+            (folder / f"f{number}").write_bytes(b"x\n")
+    done = by_name("compact", "sales.archived")
+    assert (done.code, done.json["status"]) == (0, "committed")
+    assert done.skipped("dt=2") == "sales.archived dt=2 is archived (HAR); use ALTER TABLE … UNARCHIVE in Hive first"
+    assert (len(names(plain)), len(names(archived))) == (1, 6)
+
+
+def test_names_need_a_metastore_and_paths_do_not(packstone, by_name, metastore, lake):
+    """A name without a metastore is told what to give; a metastore with a path is a slip."""
+    assert "--metastore URL" in packstone("plan", "sales.plain").sentence
+    assert by_name("plan", lake.folder()).code == 2
+    done = by_name("plan", "sales.plain", "--buckets", "0-3")
+    assert (done.code, "--buckets is for Paimon tables" in done.err) == (2, True)
+
+
+def test_the_address_comes_from_the_environment(packstone, metastore, monkeypatch):
+    """PACKSTONE_METASTORE is as good as the option."""
+    metastore.folder("t_orc")
+    monkeypatch.setenv("PACKSTONE_METASTORE", metastore.url)
+    assert packstone("health", "sales.t_orc", "--format", "json").json["table"] == "sales.t_orc"
