@@ -45,6 +45,22 @@ class UnitOutcome:
     read_seconds_before: float = 0.0
     read_seconds_after: float = 0.0
 
+    def to_json(self) -> dict[str, Any]:
+        """The documented keys."""
+        return {
+            "partition": self.partition,
+            "inputs": list(self.inputs),
+            "outputs": list(self.outputs),
+            "how": self.how,
+            "why": self.why,
+            "bytes_before": self.bytes_before,
+            "bytes_after": self.bytes_after,
+            "rows": self.rows,
+            "fingerprint": self.fingerprint,
+            "read_seconds_before": round(self.read_seconds_before, 4),
+            "read_seconds_after": round(self.read_seconds_after, 4),
+        }
+
     def __str__(self) -> str:
         return f"{self.partition or '.'}: {len(self.inputs)} files -> {len(self.outputs) or 1} by {self.how}"
 
@@ -132,22 +148,6 @@ class Outcome:
 
     def to_json(self) -> dict[str, Any]:
         """The documented keys, in their documented order."""
-        units = [
-            {
-                "partition": u.partition,
-                "inputs": list(u.inputs),
-                "outputs": list(u.outputs),
-                "how": u.how,
-                "why": u.why,
-                "bytes_before": u.bytes_before,
-                "bytes_after": u.bytes_after,
-                "rows": u.rows,
-                "fingerprint": u.fingerprint,
-                "read_seconds_before": round(u.read_seconds_before, 4),
-                "read_seconds_after": round(u.read_seconds_after, 4),
-            }
-            for u in self.units
-        ]
         plain: dict[str, Any] = {
             "format_version": 1,
             "run": self.run,
@@ -165,7 +165,7 @@ class Outcome:
             "verify_seconds": round(self.verify_seconds, 3),
             "swap_ms": round(self.swap_ms, 3),
             "cost": {name: getattr(self.cost, name) for name in self.cost.__slots__},
-            "units": units,
+            "units": [unit.to_json() for unit in self.units],
             "skipped": [{"what": s.what, "why": s.why, "kind": s.kind.value} for s in self.skipped],
             "message": self.message,
         }
