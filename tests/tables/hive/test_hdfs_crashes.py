@@ -93,6 +93,17 @@ def test_compaction_killed_in_its_swaps(new_lake, run_child):
             check_usable(lake, where)
 
 
+def test_every_format_killed_in_a_swap(new_lake, run_child):
+    """Every format that is merged, in one table, killed in the middle of a swap: mended, merged again, restored."""
+    steps = learn_steps(run_child, new_lake(*FORMATS), "compact", **MERGE)
+    moves = [at for at in swap_steps(steps) if steps[at].startswith("move")]
+    assert len(moves) == 4 * len(FORMATS)
+    lake, step = new_lake(*FORMATS), moves[len(moves) // 2 + 1]
+    assert run_child("compact", lake, step=step, **MERGE)["status"] == KILLED
+    check_mended(lake, steps[step])
+    check_usable(lake, steps[step])
+
+
 def test_recovery_killed(new_lake, run_child):
     """A recovery that is killed leaves nothing that the next one cannot mend."""
     lake = new_lake("parquet")
