@@ -103,12 +103,42 @@ class HdfsCluster:
         """Read a file, by that client."""
         return self.client().read(path).read()
 
+    def upload(self, folder: Path, inside: str) -> None:
+        """Copy a local folder, by that client."""
+        self.client().mkdirs(inside, create_parent=True)
+        for path in sorted(Path(folder).rglob("*")):
+            target = f"{inside}/{path.relative_to(folder)}"
+            if path.is_dir():
+                self.client().mkdirs(target, create_parent=True)
+            else:
+                self.put(target, path.read_bytes())
+
+    def download(self, inside: str, folder: Path) -> Path:
+        """Copy a folder of the cluster to a local one, by that client."""
+        folder.mkdir(parents=True)
+        for found in self.client().list_status(inside, recursive=True):
+            target = folder / found.path.removeprefix(f"{inside}/")
+            if found.isdir:
+                target.mkdir(parents=True, exist_ok=True)
+            else:
+                target.parent.mkdir(parents=True, exist_ok=True)
+                target.write_bytes(self.get(found.path))
+        return folder
+
     def java(self, *arguments: str) -> str:
         """Run a command of Hadoop's own Java client, as ``hdfs`` does; returns what it prints."""
-        command = [*self._command(), *arguments]
+        command = [*self._command(self.conf), *arguments]
         done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
         assert done.returncode == 0, (arguments, done.stdout, done.stderr)
         return done.stdout
+
+    def admin(self, *arguments: str) -> str:
+        """``hdfs dfsadmin``."""
+        return self.java("org.apache.hadoop.hdfs.tools.DFSAdmin", "-fs", self.direct_url, *arguments)
+
+    def shell(self, *arguments: str) -> str:
+        """``hdfs dfs``."""
+        return self.java("org.apache.hadoop.fs.FsShell", "-fs", self.direct_url, *arguments)
 
     def log(self, name: str) -> str:
         """What one of them wrote."""
@@ -131,9 +161,9 @@ class HdfsCluster:
         with (self._folder / f"{name}.log").open("ab") as log:
             return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=self._folder)
 
-    def _command(self) -> list[str]:
+    def _command(self, *more_paths: Path) -> list[str]:
         is_old = any(jar.name.startswith("hadoop-hdfs-2") for jar in self._jars)
-        path = os.pathsep.join(map(str, (*self._jars, *((self._jars[0].parent,) if is_old else ()))))
+        path = os.pathsep.join(map(str, (*self._jars, *more_paths, *((self._jars[0].parent,) if is_old else ()))))
         more = _OLD_JVM if is_old else ()
         return ["java", *_JVM, *more, f"-Dlog4j.configuration=file:{self.conf}/log4j.properties", "-cp", path]
 
@@ -161,6 +191,7 @@ class HdfsCluster:
         (self._folder / "servers.xml").write_text(f"<configuration>\n{items}</configuration>\n")
         default = f"<property><name>fs.defaultFS</name><value>{self.url}</value></property>"
         (self.conf / "core-site.xml").write_text(f"<configuration>{default}</configuration>\n")
+        (self.conf / "hdfs-site.xml").write_text("<configuration/>\n")  # Hadoop's shell insists on it
 
 
 def _find_jars() -> list[Path]:

@@ -8,6 +8,7 @@ import contextlib
 import lzma
 import os
 import re
+import struct
 import time
 from collections import Counter
 from pathlib import Path
@@ -25,6 +26,8 @@ from packstone.service.engine import InlineEngine
 from packstone.service.hive_table import HiveTable
 from packstone.storage.faulty import Action, Fault, FaultyFileIO
 from packstone.storage.local import LocalFileIO
+
+NOBODY = 0xFFFFFFFF  # an entry of an ACL that names nobody
 
 
 def open_on(io, path: Path, *, history: str | None = None) -> HiveTable:
@@ -346,6 +349,24 @@ def test_hazard_19_writes_are_durable_before_originals_move(lake):
     assert max(synced_data) < min(intent) < min(originals)
     assert any(max(originals) < at < min(published) for at in synced_table)
     assert any(max(published) < at < min(done) for at in synced_table)
+
+
+def test_hazard_22_acls_and_attributes(packstone, lake):
+    """Outputs have the ACL and the user's attributes of their inputs; inputs that differ are never mixed."""
+    folder = lake.parquet("dt=1")
+    entries = ((1, 6, NOBODY), (2, 4, 1234), (4, 4, NOBODY), (16, 4, NOBODY), (32, 0, NOBODY))  # user 1234 may read
+    acl = struct.pack("<I", 2) + b"".join(struct.pack("<HHI", *entry) for entry in entries)
+    for number, path in enumerate(sorted(folder.iterdir())):
+        try:
+            os.setxattr(path, "user.origin", b"shop" if number < 3 else b"web")
+            os.setxattr(path, "system.posix_acl_access", acl)
+        except OSError as error:
+            pytest.skip(f"no ACLs or attributes on this file system: {error}")
+    done = packstone("compact", lake.table, "--min-files", "2", "--format", "json")
+    assert (done.code, done.json["files_after"]) == (0, 2), done
+    assert sorted(os.getxattr(path, "user.origin") for path in folder.iterdir()) == [b"shop", b"web"]
+    assert [os.getxattr(path, "system.posix_acl_access") for path in folder.iterdir()] == [acl, acl]
+    assert lake.ids() == list(range(60))
 
 
 def test_hazard_29_mixed_formats_and_schemas(packstone, lake):

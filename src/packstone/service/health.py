@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from packstone.model.file_format import FileFormat
+from packstone.storage.store_hazards import find_store_hazards
 from packstone.strategy.small_files import count_outputs, is_small
 from packstone.tables.hive.file_facts import read_file_facts
 from packstone.tables.hive.file_verdict import Verdict
@@ -125,6 +126,8 @@ def observe_health(
     ):
         _add_partition(health, listing, options)
         _add_hazards(journal.io, health, listing, options=options)
+    for hazard, evidence in find_store_hazards(journal.io, health.table):
+        _warn(health, hazard, where=".", evidence=evidence)
     for intent in unfinished_swaps(journal):
         evidence = f"run {intent.run} is in the middle of its swap, or was killed there; run `packstone recover`"
         warn(health, "unfinished-swap", where=intent.partition or ".", evidence=evidence)

@@ -27,6 +27,7 @@ from packstone.model.unit import UnitResult, UnitSpec, UnitStatus
 from packstone.service.commit import commit_partition, second_listing
 from packstone.service.interrupts import Interrupted, finish_first
 from packstone.service.pack_tasks import pack_tasks
+from packstone.storage.store_hazards import why_no_move
 from packstone.tables.hive.known_outputs import output_name
 from packstone.tables.hive.tasks import HIVE_JOB
 
@@ -124,9 +125,9 @@ class MergeRun:
         if stop is not None:
             self.skipped.append(Skipped(what=what, why=stop, kind=SkipKind.FILTERED))
             return
-        if not self._is_on_one_store(work.plan.listing.directory):
-            why = "it is on another file system than its table's backup, and originals are moved, not copied"
-            self.skipped.append(Skipped(what=what, why=why, kind=SkipKind.REFUSED))
+        fixed = self._why_not_movable(work.plan.listing.directory)
+        if fixed is not None:
+            self.skipped.append(Skipped(what=what, why=fixed, kind=SkipKind.REFUSED))
             return
         try:
             self.session.claim(work.partition)
@@ -144,10 +145,12 @@ class MergeRun:
         else:
             self.session.release(work.partition)
 
-    def _is_on_one_store(self, directory: str) -> bool:
-        """A partition can be a mount of its own."""
+    def _why_not_movable(self, directory: str) -> str | None:
+        """A partition can be a mount or an encryption zone of its own."""
         io, state = self.session.io, self.session.layout.state
-        return len({io.store_id(path) for path in (directory, state, self.options.backup_root or state)}) == 1
+        if len({io.store_id(path) for path in (directory, state, self.options.backup_root or state)}) != 1:
+            return "it is on another file system than its table's backup, and originals are moved, not copied"
+        return why_no_move(io, directory, state)
 
     def _spec(self, work: PartitionWork, planned: PlannedUnit) -> UnitSpec:
         self._next_unit += 1

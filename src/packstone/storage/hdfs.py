@@ -26,7 +26,7 @@ from packstone.model.files import Permissions
 from packstone.storage.fileio import Capabilities, Entry, Kind
 from packstone.storage.hdfs_acl import acl_entries, acl_texts
 from packstone.storage.hdfs_errors import as_os_errors
-from packstone.storage.hdfs_settings import HdfsSettings
+from packstone.storage.hdfs_settings import HdfsSettings, block_bytes_of
 from packstone.storage.hdfs_writer import HdfsWriter
 from packstone.storage.s3_reader import ObjectReader
 
@@ -37,11 +37,14 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-_NO_QUOTA: Final = 1 << 63  # the library shows Hadoop's -1 as an unsigned number
+NO_QUOTA: Final = 1 << 63  # the library shows Hadoop's -1 as an unsigned number
 _PLENTY: Final = 1 << 62
+# While a file is open its quota pays for a whole block, however little is in it. Records are written with the smallest
+# block that NameNodes allow by default; data files with the configured one.
+_RECORD_BLOCK_BYTES: Final = 1 << 20
 _MAY_WRITE: Final = 0o3  # write and enter
 _WAITS_SECONDS: Final = (0.2, 0.5, 1, 2, 4, 8, 15, 15, 15)  # a NameNode leaves safe mode half a minute after its start
-_ASIDE_ATTEMPTS: Final = 3
+_ASIDE_WAITS_SECONDS: Final = (0.5, 1, 2, 4, 8)  # DataNodes come back, and NameNodes learn which have gone
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,6 +187,10 @@ class HdfsFileIO:
             return found.permission >> shift & _MAY_WRITE == _MAY_WRITE
         return False
 
+    def block_bytes(self) -> int:
+        """How big the blocks of new data files are, as far as the configuration tells."""
+        return block_bytes_of(dict(self.settings.client))
+
     def read_summary(self, path: str) -> Any:  # noqa: ANN401 - the library's own type
         """Sum up a folder: length, quotas and what is consumed of them."""
         return self._ask(path, lambda client: client.get_content_summary(self._inside(path)))
@@ -211,27 +218,27 @@ class HdfsFileIO:
     def _info(self, path: str) -> FileStatus:
         return self._ask(path, lambda client: client.get_file_info(self._inside(path)))
 
-    def _create(self, path: str, *, overwrite: bool) -> HdfsWriter:
+    def _create(self, path: str, *, overwrite: bool, block_bytes: int | None = None) -> HdfsWriter:
         from hdfs_native import WriteOptions  # noqa: PLC0415 - an extra
 
-        options = WriteOptions(overwrite=overwrite, create_parent=False, permission=0o644)
+        options = WriteOptions(overwrite=overwrite, create_parent=False, permission=0o644, block_size=block_bytes)
         return HdfsWriter(self._ask(path, lambda client: client.create(self._inside(path), options)), path)
 
     def _write_aside(self, path: str, data: bytes) -> str:
-        for attempt in range(_ASIDE_ATTEMPTS):
+        """Write under a name of its own; one that fails for want of a DataNode is written again, under another."""
+        for wait_seconds in (*_ASIDE_WAITS_SECONDS, None):
             aside = f"{posixpath.dirname(path)}/.new-{os.urandom(8).hex()}"
             try:
-                with self._create(aside, overwrite=False) as file:
+                with self._create(aside, overwrite=False, block_bytes=_RECORD_BLOCK_BYTES) as file:
                     file.write(data)
-            except FileExistsError:  # our own create, whose answer was lost and which was sent again
-                if attempt == _ASIDE_ATTEMPTS - 1:
+            except (FileExistsError, TimeoutError):  # the first: our own create, whose answer was lost
+                if wait_seconds is None:
                     raise
-            except BaseException:
-                with contextlib.suppress(OSError):
-                    self.remove(aside)
-                raise
+                time.sleep(wait_seconds)
             else:
                 return aside
+            with contextlib.suppress(OSError):
+                self.remove(aside)
         raise AssertionError("the last attempt raises")
 
     def _rename(self, source: str, target: str, *, overwrite: bool) -> None:
@@ -256,11 +263,11 @@ class HdfsFileIO:
 
     def _free_below_quota(self, inside: str) -> int:
         summary = self.read_summary(self.settings.url + inside)
-        if summary.space_quota >= _NO_QUOTA:
+        if summary.space_quota >= NO_QUOTA:
             return _PLENTY
-        # A quota counts every replica; new files get the default, which the root does not say, so the mean decides.
+        # A quota counts every copy. How many a new file gets the NameNode decides; what is there tells.
         copies = max(1, -(-summary.space_consumed // summary.length)) if summary.length else 1
-        return max(0, summary.space_quota - summary.space_consumed) // copies
+        return max(0, (summary.space_quota - summary.space_consumed) // copies - self.block_bytes())
 
     def _existing_ancestor(self, inside: str) -> str:
         at = inside

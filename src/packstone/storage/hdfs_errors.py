@@ -40,7 +40,8 @@ def as_os_errors(path: str) -> Iterator[None]:
     except OSError as error:
         if error.filename is not None:  # ours already
             raise
-        raise OSError(error.errno or errno.EIO, f"HDFS does not answer: {_first_line(error)}", path) from error
+        # A TimeoutError, whatever it was: nobody there, a connection that broke.
+        raise TimeoutError(errno.ETIMEDOUT, f"HDFS does not answer: {_first_line(error)}", path) from error
     except RuntimeError as error:
         raise _answer(str(error), path) from error
 

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
 SCHEME: Final = "hdfs"
+_BLOCK_BYTES: Final = 128 << 20  # Hadoop's own default
+_UNITS: Final = {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 _FILES: Final = ("core-site.xml", "hdfs-site.xml")
 _DEFAULT_FS: Final = "fs.defaultFS"
 # What the library reads of the configuration: name services, security, and how it writes.
@@ -48,6 +50,13 @@ def read_configuration(environment: Mapping[str, str]) -> dict[str, str]:
         folder = f"{environment['HADOOP_HOME']}/etc/hadoop"
     paths = (f"{folder}/{name}" for name in _FILES if folder)
     return {name: value for path in paths if os.path.exists(path) for name, value in _properties(path)}
+
+
+def block_bytes_of(settings: Mapping[str, str]) -> int:
+    """The configured size of blocks, ``dfs.blocksize``: a number of bytes, or one with a letter (``256m``)."""
+    text = settings.get("dfs.blocksize", "").lower()
+    number, unit = (text[:-1], _UNITS.get(text[-1:], 1)) if text[-1:].isalpha() else (text, 1)
+    return int(number) * unit if number.isdigit() else _BLOCK_BYTES
 
 
 def _properties(path: str) -> Iterator[tuple[str, str]]:
