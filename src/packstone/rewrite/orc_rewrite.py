@@ -1,21 +1,23 @@
 """ORC files into one ORC file by decoding and encoding again: only where stripes are tiny, and only where it is safe.
 
 Copied, a thousand stripes stay a thousand: each with dictionaries, index and footer of its own. How much that matters
-was measured, with seven columns under zlib on a busy machine of two cores:
+was measured, with seven columns under zlib: one run on two cores that others kept busy (load 8 to 19), Spark by the
+median of three reads that differed by up to a factor of four, so only big differences mean something:
 
 ================================  ==================  ===================
 originals                         copied              encoded again
 ================================  ==================  ===================
 3,000 files of 1.6 kB, 4.9 MB     1.7 s, 3.6 MB       7.2 s, 1.6 MB
 … read by PyArrow 5.8 s           0.9 s               0.1 s
-… read by Spark 5.3 s             1.4 s               1.0 s
+… read by Spark 6.5 s             1.7 s               1.0 s
 500 files of 23 kB, 11.3 MB       0.3 s, 11.1 MB      2.0 s, 10.8 MB
 … read by PyArrow 0.9 s           0.5 s               0.4 s
-… read by Spark 2.1 s             1.4 s               3.4 s (one stripe, so one task)
+… read by Spark 3.0 s             1.4 s               3.4 s (one stripe, so one task)
 20 files of 1.3 MB, 25.9 MB       0.1 s, 25.9 MB      9.1 s, 25.9 MB
 ================================  ==================  ===================
 
-So it pays below some 16 KiB a stripe, and nowhere else. There it is done if PyArrow gives back exactly what it reads;
+So it pays for stripes of 1 kB and not for those of 22 kB; 16 KiB lies between and was not tried itself. Below it,
+it is done if PyArrow gives back exactly what it reads;
 else stripes are copied (``orc_stitch``), which is always right. PyArrow is not trusted with
 
 - timestamps in a zone with changing clocks: it reads wall-clock times, and an hour that happens twice is one to it;
