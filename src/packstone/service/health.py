@@ -127,7 +127,7 @@ def observe_health(
         _add_partition(health, listing, options)
         _add_hazards(journal.io, health, listing, options=options)
     for hazard, evidence in find_store_hazards(journal.io, health.table):
-        _warn(health, hazard, where=".", evidence=evidence)
+        warn(health, hazard, where=".", evidence=evidence)
     for intent in unfinished_swaps(journal):
         evidence = f"run {intent.run} is in the middle of its swap, or was killed there; run `packstone recover`"
         warn(health, "unfinished-swap", where=intent.partition or ".", evidence=evidence)
