@@ -23,7 +23,6 @@ from importlib.abc import InspectLoader
 from typing import TYPE_CHECKING, Any, Final
 from zipimport import zipimporter
 
-from packstone import __version__
 from packstone.errors import UnavailableError
 from packstone.spark.session import is_connect
 
@@ -67,7 +66,7 @@ def write_package(folder: str) -> str:
         for name, content in _list_sources():
             digest.update(name.encode() + b"\0" + content)
             archive.writestr(zipfile.ZipInfo(name, _THE_SAME_TIME), content, zipfile.ZIP_DEFLATED)
-    named = os.path.join(folder, f"packstone-{__version__}-{digest.hexdigest()[:12]}.zip")
+    named = os.path.join(folder, f"packstone-{digest.hexdigest()[:16]}.zip")
     os.replace(path, named)
     return named
 
