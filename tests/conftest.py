@@ -112,7 +112,9 @@ def tree_fixture():
 def _own_history(tmp_path_factory):
     """No test writes to the history of the person who runs it."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PACKSTONE_HISTORY", f"sqlite:///{tmp_path_factory.mktemp('history')}/history.db")
+        folder = tmp_path_factory.mktemp("history")
+        patch.setenv("PACKSTONE_HISTORY", f"sqlite:///{folder}/history.db")
+        patch.setenv("PACKSTONE_UNRECORDED", f"{folder}/unrecorded")
         patch.delenv("PACKSTONE_ENGINE", raising=False)
         yield
 
@@ -129,6 +131,7 @@ def quiet_env(tmp_path, monkeypatch) -> dict[str, str]:
     ours = {
         "PACKSTONE_ENGINE": "inline",
         "PACKSTONE_HISTORY": f"sqlite:///{tmp_path}/history.db",
+        "PACKSTONE_UNRECORDED": str(tmp_path / "unrecorded"),
         "PACKSTONE_LOGS": str(tmp_path / "logs"),
     }
     for name, value in ours.items():

@@ -77,7 +77,7 @@ def test_the_command_says_conflict(lake, partition, packstone, monkeypatch):
     """On the command line: exit code 3, status ``conflict``, and the file is named."""
     victim = partition / "part-00003.parquet"
     store = SomebodyElse(".intent.json", lambda: os.utime(victim))
-    monkeypatch.setattr("packstone.service.hive_table.LocalFileIO", lambda: store)
+    monkeypatch.setattr("packstone.service.hive_table.open_store", lambda _: store)
     done = packstone("compact", lake.table, "--format", "json")
     assert (done.code, done.json["status"], done.json["run"]) == (3, "conflict", None)
     assert str(victim) in done.skipped("dt=1")

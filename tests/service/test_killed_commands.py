@@ -133,7 +133,7 @@ def test_asked_to_stop_at_every_step(lake, packstone, monkeypatch, tree):
         lake.parquet("dt=2", files=4, rows=3)
         ids, before = lake.ids(), tree(lake.table)
         with monkeypatch.context() as patch:
-            patch.setattr("packstone.service.hive_table.LocalFileIO", lambda store=store: store)
+            patch.setattr("packstone.service.hive_table.open_store", lambda _, store=store: store)
             done = packstone("compact", lake.table, "--min-files", "2")
         where = (step, store.at, done)
         assert lake.ids() == ids, where
@@ -165,7 +165,7 @@ def test_a_signal_during_a_conflict_is_not_forgotten(lake, packstone, monkeypatc
             super()._step(name, path, act, torn=torn)
 
     store = Both(LocalFileIO())
-    monkeypatch.setattr("packstone.service.hive_table.LocalFileIO", lambda: store)
+    monkeypatch.setattr("packstone.service.hive_table.open_store", lambda _: store)
     done = packstone("compact", lake.table, "--min-files", "2")
     assert done.code == 1
     assert len(lake.names("dt=1")) == len(lake.names("dt=2")) == 4
@@ -226,7 +226,7 @@ def test_a_committed_run_that_is_stopped_is_recorded(lake, packstone, monkeypatc
                 signal.raise_signal(signal.SIGTERM)
             super()._step(name, path, act, torn=torn)
 
-    monkeypatch.setattr("packstone.service.hive_table.LocalFileIO", lambda: Stop(LocalFileIO()))
+    monkeypatch.setattr("packstone.service.hive_table.open_store", lambda _: Stop(LocalFileIO()))
     done = packstone("compact", lake.table, "--min-files", "2", "--format", "json")
     assert (done.code, done.json["status"], len(done.json["units"])) == (1, "partial", 1)
     assert done.json["run"] in packstone("history").out

@@ -10,10 +10,10 @@ def find_target(run: str, target: str | None, history_url: str | None) -> str:
     """Return the path of a run's table."""
     if target is not None:
         return parse_location(target).path
-    from packstone.history.store import open_history
     from packstone.service.record import history_address
+    from packstone.service.replay import open_current_history
 
-    with open_history(history_address(history_url)) as history:
+    with open_current_history(history_address(history_url)) as history:
         found = history.read_run(run)
     if found is None:
         raise InvalidInputError(f"The history does not know run {run}; give its table as the second argument.")

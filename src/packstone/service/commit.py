@@ -93,6 +93,10 @@ def _output(spec: UnitSpec, result: UnitResult) -> OutputFile:
         ordered=result.ordered,
         copied_columns=result.copied_columns,
         file_format=spec.file_format,
+        why=spec.why,
+        seconds=result.write_seconds + result.read_seconds_before + result.read_seconds_after,
+        read_seconds_before=result.read_seconds_before,
+        read_seconds_after=result.read_seconds_after,
     )
 
 

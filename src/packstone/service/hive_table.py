@@ -19,11 +19,12 @@ from packstone.service.engine import Engine, InlineEngine, LazyEngine
 from packstone.service.health import Health, observe_health
 from packstone.service.interrupts import finish_first
 from packstone.service.measure_read import measure_reads
-from packstone.service.merge_run import MergeRun, now_utc
+from packstone.service.merge_run import MergeRun
 from packstone.service.planner import Planner
 from packstone.service.progress import NoProgress, Progress
-from packstone.service.record import Recorder
+from packstone.service.record import BegunRun, Recorder
 from packstone.service.run_session import RunSession, new_run_id
+from packstone.service.unrecorded import table_spool
 from packstone.service.working_hours import may_go_on, outside_window
 from packstone.storage.fileio import Kind
 from packstone.storage.location import scheme_of
@@ -78,7 +79,7 @@ class HiveTable:
         self.layout, self.partition = find_layout(self._io, path)
         check_not_nested(self._io, self.layout)
         self.journal = Journal(io=self._io, layout=self.layout)
-        self._recorder = Recorder(url=history)
+        self._recorder = Recorder(url=history, beside=table_spool(self._io, self.layout.state))
         self._folders = folders  # what a metastore names, in place of what lies below the path
 
     def health(self, options: MergeOptions | None = None, *, health: Health | None = None) -> Health:
@@ -122,21 +123,21 @@ class HiveTable:
         """
         options = plan.options if isinstance(plan, Plan) else plan or MergeOptions()
         filters = filters or (plan.filters if isinstance(plan, Plan) else Filters())
-        began = now_utc()
-        try:
-            outcome = self._compact(options, filters, budget=budget or Budget(), take_over=take_over, command=command)
-        except InvalidInputError:
-            raise  # a wrong call is no run
-        except PackstoneError as error:
-            nothing = empty_outcome(self.path, Status.FAILED, (), verified="none")
-            self._recorder.record_error(nothing, error, command=command, began=began)
-            raise
-        if measure_read and outcome.run is not None:
-            outcome = replace(outcome, read_times=measure_reads(self.journal, outcome.run))
-        return self._recorder.record(outcome, command=command, began=began)
+        begun = self._recorder.begin(command=command, family="hive", table=self.path, strategy=REASON)
+        with begun:
+            try:
+                outcome = self._compact(options, filters, budget=budget or Budget(), take_over=take_over, begun=begun)
+            except InvalidInputError:
+                raise  # a wrong call is no run
+            except PackstoneError as error:
+                begun.record_error(empty_outcome(self.path, Status.FAILED, (), verified="none"), error)
+                raise
+            if measure_read and outcome.run is not None:
+                outcome = replace(outcome, read_times=measure_reads(self.journal, outcome.run))
+            return begun.record(outcome)
 
     def _compact(
-        self, options: MergeOptions, filters: Filters, *, budget: Budget, take_over: bool, command: str
+        self, options: MergeOptions, filters: Filters, *, budget: Budget, take_over: bool, begun: BegunRun
     ) -> Outcome:
         check_can_swap(self._io, self.path)
         closed = outside_window(filters)
@@ -146,7 +147,7 @@ class HiveTable:
         began = time.perf_counter()
         engine = LazyEngine(self._engine)
         try:
-            with RunSession(self.journal, command=command, take_over=take_over) as session:
+            with RunSession(self.journal, command=begun.command, run=begun.run, take_over=take_over) as session:
                 # Asked again now that our own records can be seen: of two that begin at once, one sees the other.
                 check_not_nested(self._io, self.layout)
                 check_backup_root(session, options.backup_root)

@@ -48,8 +48,8 @@ class PaimonRunInfo:
 class PaimonSession:
     """A run from its first record to its last; use it as a context manager."""
 
-    def __init__(self, io: FileIO, table: str, *, command: str) -> None:
-        self.io, self.table, self.run = io, table, new_run_id()
+    def __init__(self, io: FileIO, table: str, *, command: str, run: str | None = None) -> None:
+        self.io, self.table, self.run = io, table, run or new_run_id()
         self.state = find_state_folder(io, table)
         self.folder = f"{self.state}/runs/{self.run}"
         self.commit_user = f"packstone-{self.run}"

@@ -13,14 +13,13 @@ from packstone.model.paimon_options import PaimonOptions, parse_strategy
 from packstone.model.skipped import SkipKind, SkipLog, Skipped
 from packstone.model.unit import How
 from packstone.service.engine import Engine, InlineEngine, LazyEngine
-from packstone.service.merge_run import now_utc
 from packstone.service.paimon_clean import PaimonCleaner
 from packstone.service.paimon_health import PaimonHealth, observe_paimon
 from packstone.service.paimon_planner import PaimonPlanner
 from packstone.service.paimon_run import PaimonRun
 from packstone.service.paimon_session import PaimonSession
 from packstone.service.progress import NoProgress, Progress
-from packstone.service.record import Recorder
+from packstone.service.record import BegunRun, Recorder
 from packstone.service.segment_status import Moment, read_moment
 from packstone.service.table_scan import Scan, cache_stats
 from packstone.service.working_hours import may_go_on, outside_window
@@ -114,20 +113,19 @@ class PaimonTable:
         """Merge runs, verify, publish a COMPACT snapshot, record; a plan is made anew from its options."""
         options = plan.options if isinstance(plan, PaimonPlan) else plan or PaimonOptions()
         filters = filters or (plan.filters if isinstance(plan, PaimonPlan) else Filters())
-        began = now_utc()
-        try:
-            outcome = self._compact(options, filters, budget=budget or Budget(), command=command)
-        except InvalidInputError:
-            raise  # a wrong call is no run
-        except PackstoneError as error:
-            store = open_store(self._io, self.path)
-            self._recorder.record_error(
-                _empty(store, Status.FAILED, options=options), error, command=command, began=began
-            )
-            raise
-        return self._recorder.record(outcome, command=command, began=began)
+        begun = self._recorder.begin(command=command, family=FAMILY, table=self.path, strategy=options.strategy)
+        with begun:
+            try:
+                outcome = self._compact(options, filters, budget=budget or Budget(), begun=begun)
+            except InvalidInputError:
+                raise  # a wrong call is no run
+            except PackstoneError as error:
+                store = open_store(self._io, self.path)
+                begun.record_error(_empty(store, Status.FAILED, options=options), error)
+                raise
+            return begun.record(outcome)
 
-    def _compact(self, options: PaimonOptions, filters: Filters, *, budget: Budget, command: str) -> Outcome:
+    def _compact(self, options: PaimonOptions, filters: Filters, *, budget: Budget, begun: BegunRun) -> Outcome:
         store = open_store(self._io, self.path, overrides=options.overrides)
         _check_allowed(store)
         closed = outside_window(filters)
@@ -137,7 +135,7 @@ class PaimonTable:
         if snapshot is None:
             return _empty(store, Status.NOTHING_TO_DO, options=options, message="The table has no snapshot yet.")
         check_can_publish(self._io, self.path, single_writer=options.single_writer)  # before hours of work
-        return self._run(store, snapshot, options, filters=filters, budget=budget, command=command)
+        return self._run(store, snapshot, options, filters=filters, budget=budget, begun=begun)
 
     def _run(
         self,
@@ -147,13 +145,13 @@ class PaimonTable:
         *,
         filters: Filters,
         budget: Budget,
-        command: str,
+        begun: BegunRun,
     ) -> Outcome:
         began = time.perf_counter()
         engine = LazyEngine(self._engine)
         planner = PaimonPlanner(store=store, snapshot=snapshot, asked=options, filters=filters)
         try:
-            with PaimonSession(self._io, self.path, command=command) as session:
+            with PaimonSession(self._io, self.path, command=begun.command, run=begun.run) as session:
                 run = PaimonRun(
                     session=session,
                     store=store,

@@ -30,10 +30,18 @@ def new_run_id() -> str:
 class RunSession:
     """A run from its first record to its last; use it as a context manager."""
 
-    def __init__(self, journal: Journal, *, command: str, take_over: bool = False, restores: str | None = None) -> None:
+    def __init__(
+        self,
+        journal: Journal,
+        *,
+        command: str,
+        run: str | None = None,
+        take_over: bool = False,
+        restores: str | None = None,
+    ) -> None:
         self.journal, self.io, self.layout = journal, journal.io, journal.layout
         self.take_over = take_over
-        self.run = new_run_id()
+        self.run = run or new_run_id()
         self.started_at = datetime.now(UTC)
         self._command, self._restores = command, restores
         self._claims: dict[str, int] = {}

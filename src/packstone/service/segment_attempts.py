@@ -34,8 +34,8 @@ if TYPE_CHECKING:
 class CompactionAttempts:
     """A run from its first record to its last; use it as a context manager."""
 
-    def __init__(self, io: FileIO, table: str, *, has_stragglers: bool) -> None:
-        self.io, self.table, self.run = io, table, new_run_id()
+    def __init__(self, io: FileIO, table: str, *, has_stragglers: bool, run: str | None = None) -> None:
+        self.io, self.table, self.run = io, table, run or new_run_id()
         self._has_stragglers = has_stragglers  # on Spark a task may be at work when the job is over
         self._open: set[str] = set()
         self._stop = threading.Event()

@@ -73,6 +73,7 @@ def compact_segments(
     filters: Filters | None = None,
     budget: Budget | None = None,
     progress: Progress | None = None,
+    run_id: str | None = None,
 ) -> Outcome:
     """Merge, verify and commit, wave after wave, until nothing is left to merge; the engine stays open."""
     began = time.perf_counter()
@@ -86,7 +87,8 @@ def compact_segments(
     _tell_nothing(planner, rounds.why_not, is_nothing=not rounds.merges)
     if not rounds.merges:
         return _done(start, planner, None, began=began)
-    with CompactionAttempts(io, table, has_stragglers=not isinstance(engine, InlineEngine)) as attempts:
+    has_stragglers = not isinstance(engine, InlineEngine)
+    with CompactionAttempts(io, table, has_stragglers=has_stragglers, run=run_id) as attempts:
         run = SegmentRun(
             planner=planner,
             attempts=attempts,

@@ -12,7 +12,6 @@ from packstone.model.segment import SegmentId
 from packstone.model.segment_options import SegmentOptions, parse_segment_strategy
 from packstone.service.engine import Engine, InlineEngine, LazyEngine
 from packstone.service.load_options import LoadOptions, LoadReport
-from packstone.service.merge_run import now_utc
 from packstone.service.progress import NoProgress, Progress
 from packstone.service.record import Recorder
 from packstone.service.segment_clean import clean_segments
@@ -288,27 +287,29 @@ class SegmentTable:
         """Merge segments, verify, publish, record; a plan is made anew from its options."""
         options = plan.options if isinstance(plan, SegmentPlan) else plan or SegmentOptions()
         filters = filters or (plan.filters if isinstance(plan, SegmentPlan) else Filters())
-        began = now_utc()
+        begun = self._recorder.begin(command=command, family=FAMILY, table=self.path, strategy=options.strategy)
         engine = LazyEngine(self._engine)
-        try:
-            outcome = compact_segments(
-                self._io,
-                self.path,
-                options,
-                engine=engine,
-                filters=filters,
-                budget=budget or Budget(),
-                progress=self._progress,
-            )
-        except InvalidInputError:
-            raise  # a wrong call is no run
-        except PackstoneError as error:
-            self._recorder.record_error(_failed(self.path, options), error, command=command, began=began)
-            raise
-        finally:
-            engine.close()
-            self._progress.close()
-        return self._recorder.record(outcome, command=command, began=began)
+        with begun:
+            try:
+                outcome = compact_segments(
+                    self._io,
+                    self.path,
+                    options,
+                    engine=engine,
+                    filters=filters,
+                    budget=budget or Budget(),
+                    progress=self._progress,
+                    run_id=begun.run,
+                )
+            except InvalidInputError:
+                raise  # a wrong call is no run
+            except PackstoneError as error:
+                begun.record_error(_failed(self.path, options), error)
+                raise
+            finally:
+                engine.close()
+                self._progress.close()
+            return begun.record(outcome)
 
     def clean(self, *, dry_run: bool = False) -> SegmentCleanReport:
         """Remove what dead loads and compactions left, and segments and versions whose retention is over."""

@@ -28,13 +28,13 @@ def command(
 ) -> int:
     """List the runs, newest first, with their files, bytes and read times before and after."""
     from packstone.cli.output import show
-    from packstone.history.store import open_history
     from packstone.model.codec import to_plain
     from packstone.service.record import history_address
+    from packstone.service.replay import open_current_history
     from packstone.storage.location import parse_location
 
     path = parse_location(table_path).path if table_path else None
-    with open_history(history_address(history_url)) as history:
+    with open_current_history(history_address(history_url)) as history:
         runs = history.list_runs(table=path, status=status, limit=limit)
     rows = [{k: (v.isoformat() if hasattr(v, "isoformat") else v) for k, v in to_plain(run).items()} for run in runs]
     show(

@@ -56,6 +56,10 @@ class OutputFile:
     ordered: bool = False  # whether the fingerprint is of the rows in their order
     copied_columns: tuple[int, ...] = ()  # of a splice: those that the fingerprint knows by their pages
     file_format: str = ""  # empty in records of when there were two formats
+    why: str = ""
+    seconds: float = 0.0
+    read_seconds_before: float = 0.0
+    read_seconds_after: float = 0.0
 
     @property
     def merged_as(self) -> str:
@@ -145,6 +149,14 @@ class Journal:
             self.io.write_new(self._path(intent, name), dump_record(mark))
         except FileExistsError:
             return
+
+    def read_mark(self, intent: SwapIntent, name: str) -> Mark | None:
+        """Read when a fact became so; None if it did not."""
+        path = self._path(intent, name)
+        try:
+            return load_record(Mark, self.io.read_bytes(path), path=path)
+        except FileNotFoundError:
+            return None
 
     def has_mark(self, intent: SwapIntent, *names: str) -> bool:
         """Whether one of these facts was written."""
