@@ -146,6 +146,8 @@ class FaultyProxy:
 
         class Handler(BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
+            wbufsize = 1 << 16  # in one packet: two of them wait for each other
+            disable_nagle_algorithm = True
 
             def handle_request(self) -> None:
                 proxy.answer(self)
