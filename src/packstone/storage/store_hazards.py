@@ -1,4 +1,4 @@
-"""What a store itself puts in the way of a merge: snapshots and quotas of HDFS, and walls between its folders."""
+"""What a store itself puts in the way of a merge: no rename; snapshots, quotas and walls of HDFS."""
 
 from __future__ import annotations
 
@@ -20,6 +20,8 @@ _SNAPSHOTS: Final = ".snapshot"
 
 def find_store_hazards(io: FileIO, path: str) -> Iterator[tuple[str, str]]:
     """Name the hazards of the folder and of what is above it, each with its evidence."""
+    if not io.capabilities.atomic_rename:
+        yield "object-store", "there is no atomic rename here, so `merge` and `compact` are refused"
     if not isinstance(io, HdfsFileIO):
         return
     at = path
