@@ -56,9 +56,14 @@ def named_table(target: str, typed: dict[str, Any], *, history: str | None = Non
 
 def open_metastore(typed: dict[str, Any]) -> Metastore:
     """Open what ``--metastore`` or the environment names."""
-    address = typed.get("metastore_url") or os.environ.get(ADDRESS)
-    if not address:
-        raise InvalidInputError(f"Say where the metastore is with --metastore URL or in {ADDRESS}.")
     from packstone.metastore.database import MetastoreDatabase
 
-    return MetastoreDatabase(address)
+    return MetastoreDatabase(metastore_address(typed.get("metastore_url")))
+
+
+def metastore_address(typed: str | None) -> str:
+    """What the option says, else the environment."""
+    address = typed or os.environ.get(ADDRESS)
+    if not address:
+        raise InvalidInputError(f"Say where the metastore is with --metastore URL or in {ADDRESS}.")
+    return address

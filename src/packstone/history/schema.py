@@ -35,7 +35,7 @@ from sqlalchemy import (
 
 # In the order in which they were added; the last is what this Packstone needs. Kept here besides the
 # migrations themselves, because asking Alembic means importing it.
-REVISIONS = ("0001", "0002")
+REVISIONS = ("0001", "0002", "0003")
 VERSION_TABLE = "packstone_schema_version"
 
 RUN_ID_CHARS = 64
@@ -133,4 +133,27 @@ SKIPS = Table(
     Column("what", String(PATH_CHARS), nullable=False),
     Column("why", String(TEXT_CHARS), nullable=False),
     Column("kind", String(WORD_CHARS), nullable=False),
+)
+
+FORMATS = Table(
+    "hive_format_type",
+    METADATA,
+    Column("format_key", String(64), primary_key=True, key="key"),
+    Column("metastore", String(NAME_CHARS), nullable=False),
+    Column("db_name", String(NAME_CHARS), nullable=False, key="database"),
+    Column("table_name", String(NAME_CHARS), nullable=False, key="table"),
+    Column("partition_name", String(1024), nullable=False, key="partition"),
+    Column("table_type", String(WORD_CHARS), nullable=False),
+    Column("format_type", String(WORD_CHARS), nullable=False, key="file_format"),
+    Column("input_format", String(1024), nullable=False),
+    Column("serde", String(1024), nullable=False),
+    Column("location", String(PATH_CHARS), nullable=False),
+    Column("location_key", String(64), nullable=False),
+    Column("field_delimiter", String(WORD_CHARS), nullable=False),
+    Column("header_lines", Integer, nullable=False),
+    Column("bucket_count", Integer, nullable=False),
+    Column("seen_at", UtcDateTime, nullable=False),
+    Column("changed_at", UtcDateTime, nullable=False),
+    Index("hive_format_type_table", "database", "table"),
+    Index("hive_format_type_location", "location_key"),
 )

@@ -85,6 +85,22 @@ class MetastoreDatabase:
                 return
             last = page[-1].number
 
+    def list_all_partitions(self) -> Iterator[tuple[TableFacts, PartitionFacts]]:
+        """The partitions of all tables with their tables, in the order in which they were made."""
+        last = -1
+        while True:
+            query = _partitions().where(PARTITIONS.c.part_id > last).order_by(PARTITIONS.c.part_id).limit(PAGE)
+            with one_sentence(self._engine), self._engine.connect() as connection:
+                rows = connection.execute(query).mappings().all()
+                owners = _known([row[PARTITIONS.c.tbl_id] for row in rows])
+                found = connection.execute(_tables().where(TBLS.c.tbl_id.in_(owners))).mappings().all()
+                tables = {table.number: table for table in _table_facts(connection, found)}
+                page = _partition_facts(connection, rows)
+            yield from ((tables[row[PARTITIONS.c.tbl_id]], one) for row, one in zip(rows, page, strict=True))
+            if len(page) < PAGE:
+                return
+            last = page[-1].number
+
     def find_partition(self, table: TableFacts, name: str) -> PartitionFacts | None:
         """One partition by its name, as Hive spells it."""
         query = _partitions().where(PARTITIONS.c.tbl_id == table.number, PARTITIONS.c.part_name == name)
@@ -141,7 +157,7 @@ def _tables() -> Select[tuple[Any, ...]]:
 
 def _partitions() -> Select[tuple[Any, ...]]:
     return (
-        select(PARTITIONS.c.part_id, PARTITIONS.c.part_name, *_STORAGE)
+        select(PARTITIONS.c.part_id, PARTITIONS.c.tbl_id, PARTITIONS.c.part_name, *_STORAGE)
         .select_from(PARTITIONS)
         .outerjoin(SDS, SDS.c.sd_id == PARTITIONS.c.sd_id)
         .outerjoin(SERDES, SERDES.c.serde_id == SDS.c.serde_id)

@@ -1,0 +1,134 @@
+"""``hive_format_type`` in the history database: filled by a refresh, asked by name or by location.
+
+A refresh is idempotent and incremental: page after page, what is new is added, what differs is changed, what is the
+same only gets the time at which it was seen. Rows of this metastore that were last seen before the refresh began are
+gone from it and are removed at the end, so a refresh that is killed removes nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, fields
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Self
+
+from sqlalchemy import Connection, Engine, RowMapping, String, bindparam, delete, insert, select, update
+
+from packstone.history.connect import WRITES, make_engine, one_sentence, parse_url
+from packstone.history.migrate import migrate
+from packstone.history.schema import FORMATS
+from packstone.model.format_record import FormatRecord, RefreshCounts, SeenFormat, digest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from datetime import datetime
+    from types import TracebackType
+
+PAGE = 2_000
+_FIELDS = tuple(one.name for one in fields(FormatRecord))
+
+
+class FormatTable:
+    """The table in an open history database."""
+
+    __slots__ = ("_engine",)
+
+    def __init__(self, url: str) -> None:
+        parsed = parse_url(url)
+        self._engine: Engine = make_engine(parsed)
+        try:
+            with one_sentence(parsed):
+                migrate(self._engine)
+        except BaseException:
+            self._engine.dispose()
+            raise
+
+    def refresh(
+        self, records: Iterable[FormatRecord], *, metastore: str, clock: Callable[[], datetime]
+    ) -> RefreshCounts:
+        """Take over what a metastore says, which is asked only now.
+
+        Each page gets its own time: of two refreshes at once, none takes for gone what the other has just seen.
+        """
+        counts, began = RefreshCounts(), clock()
+        source = iter(records)
+        while page := list(islice(source, PAGE)):
+            with one_sentence(self._engine.url), self._write() as connection:
+                counts = counts.plus(_take_over(connection, page, now=clock()))
+        gone = delete(FORMATS).where(FORMATS.c.metastore == _fitted(metastore, "metastore"), FORMATS.c.seen_at < began)
+        with one_sentence(self._engine.url), self._write() as connection:
+            removed = connection.execute(gone).rowcount
+        return counts.plus(RefreshCounts(removed=removed))
+
+    def list_formats(
+        self, *, database: str = "", table: str = "", partition: str | None = None, limit: int = 100
+    ) -> tuple[SeenFormat, ...]:
+        """Rows by name, tables before their partitions; ``partition=""`` is the table itself."""
+        query = select(FORMATS)
+        query = query.where(FORMATS.c.database == database) if database else query
+        query = query.where(FORMATS.c.table == table) if table else query
+        query = query.where(FORMATS.c.partition == partition) if partition is not None else query
+        names = (FORMATS.c.database, FORMATS.c.table, FORMATS.c.partition, FORMATS.c.metastore)
+        return self._read(query.order_by(*names).limit(limit))
+
+    def find_formats(self, *locations: str) -> tuple[SeenFormat, ...]:
+        """Rows by location, however it is spelled."""
+        return self._read(select(FORMATS).where(FORMATS.c.location_key.in_([digest(one) for one in locations])))
+
+    def close(self) -> None:
+        """Close all connections."""
+        self._engine.dispose()
+
+    def _write(self) -> Any:  # noqa: ANN401 - SQLAlchemy's context manager of a transaction
+        return self._engine.execution_options(**{WRITES: True}).begin()
+
+    def _read(self, query: Any) -> tuple[SeenFormat, ...]:  # noqa: ANN401 - a query of SQLAlchemy
+        with one_sentence(self._engine.url), self._engine.connect() as connection:
+            return tuple(_seen(row) for row in connection.execute(query).mappings())
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def _take_over(connection: Connection, page: list[FormatRecord], *, now: datetime) -> RefreshCounts:
+    rows = {record.key: _row(record) for record in page}
+    known = {
+        row[FORMATS.c.key]: {name: row[FORMATS.c[name]] for name in _FIELDS}
+        for row in connection.execute(select(FORMATS).where(FORMATS.c.key.in_(list(rows)))).mappings()
+    }
+    new = [key for key in rows if key not in known]
+    changed = [key for key in known if known[key] != rows[key]]
+    same = [key for key in known if known[key] == rows[key]]
+    if new:
+        connection.execute(insert(FORMATS), [_whole(key, rows[key], now=now) for key in new])
+    if changed:
+        values = [{**_whole(key, rows[key], now=now), "old_key": key} for key in changed]
+        connection.execute(update(FORMATS).where(FORMATS.c.key == bindparam("old_key")), values)
+    if same:
+        connection.execute(update(FORMATS).where(FORMATS.c.key.in_(same)).values(seen_at=now))
+    return RefreshCounts(added=len(new), changed=len(changed), same=len(same))
+
+
+def _row(record: FormatRecord) -> dict[str, Any]:
+    return {name: _fitted(value, name) for name, value in asdict(record).items()}
+
+
+def _whole(key: str, row: dict[str, Any], *, now: datetime) -> dict[str, Any]:
+    return {**row, "key": key, "location_key": digest(row["location"]), "seen_at": now, "changed_at": now}
+
+
+def _fitted(value: Any, name: str) -> Any:  # noqa: ANN401 - a text or a number
+    """Cut a text to its column; PostgreSQL takes no NUL."""
+    column_type = FORMATS.c[name].type
+    if not isinstance(column_type, String) or not isinstance(value, str):
+        return value
+    return value.encode("utf-8", "backslashreplace").decode("utf-8").replace("\0", "\\0")[: column_type.length]
+
+
+def _seen(row: RowMapping) -> SeenFormat:
+    record = FormatRecord(**{name: row[FORMATS.c[name]] for name in _FIELDS})
+    return SeenFormat(record=record, seen_at=row[FORMATS.c.seen_at], changed_at=row[FORMATS.c.changed_at])
