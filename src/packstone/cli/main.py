@@ -26,7 +26,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "restore": ("restore", "Undo exactly one run."),
     "recover": ("recover", "Finish or undo what a killed run left behind."),
     "clean": ("clean", "Remove backups, leftovers, snapshots, segments that are over."),
-    "history": ("history", "List the runs."),
+    "history": ("history", "List the runs; show one, forget old ones."),
     "formats": ("formats", "Formats of all tables and partitions of a metastore."),
     "query": ("query", "Rows of a segment or Paimon table through a filter; what it skips."),
     "segments": ("segments", "Segment tables: create, load, show, delete and more."),

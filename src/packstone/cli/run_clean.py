@@ -21,7 +21,7 @@ _SHOWN_PATHS = 10
 
 def clean_hive(path: str, typed: dict[str, Any]) -> int:
     """Remove originals whose time is over."""
-    _check_no_expiry(typed, path, "a Hive directory")
+    check_no_expiry(typed, path, "a Hive directory")
     from packstone.service.hive_table import HiveTable
 
     table = HiveTable(path)
@@ -71,7 +71,7 @@ def clean_paimon(path: str, typed: dict[str, Any]) -> int:
 
 def clean_segments(path: str, typed: dict[str, Any]) -> int:
     """Remove what dead attempts left, and segments and versions whose retention is over."""
-    _check_no_expiry(typed, path, "a segment table")
+    check_no_expiry(typed, path, "a segment table")
     from packstone.service.segment_table import SegmentTable
 
     table = SegmentTable(path)
@@ -112,7 +112,8 @@ def _retired(report: SegmentCleanReport) -> str:
     return f"{named}: {many(report.files, 'file')}, {format_bytes(report.bytes)}"
 
 
-def _check_no_expiry(typed: dict[str, Any], path: str, what: str) -> None:
+def check_no_expiry(typed: dict[str, Any], path: str, what: str) -> None:
+    """Refuse options that only Paimon tables have."""
     for name in (*_EXPIRY, "single_writer"):
         if typed[name]:
             raise InvalidInputError(f"--{name.replace('_', '-')} is for Paimon tables; {path} is {what}.")

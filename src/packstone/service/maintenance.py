@@ -178,9 +178,9 @@ def clean(journal: Journal, *, dry_run: bool) -> CleanReport:
                 busy.append(conflict.message)
                 continue
             with finish_first():
-                clean_swap(journal, cleaning, now_seconds=now)
+                was_ours = clean_swap(journal, cleaning, now_seconds=now)
                 session.release(cleaning.intent.partition)
-            planned.append(cleaning)
+            planned += [cleaning] if was_ours else []
     return replace(_clean_report(journal, planned, dry_run=False, now=now), busy=tuple(busy))
 
 

@@ -1,79 +1,105 @@
-"""``packstone history``."""
+"""``packstone history``, ``history show RUN`` and ``history prune``."""
 
 from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
 
 import click
 
 from packstone.cli import options
 
-if TYPE_CHECKING:
-    from packstone.model.run_record import RunRecord
+_HISTORY = click.option("--history", "history_url", default=None, metavar="URL", help="History database.")
+_FAMILY = click.Choice(["hive", "paimon", "segments"])
 
 
-@click.command("history", short_help="List the runs.")
-@click.option("--history", "history_url", default=None, metavar="URL", help="History database.")
+@click.group("history", invoke_without_command=True, short_help="List the runs; show one, forget old ones.")
+@_HISTORY
 @click.option("--table", "table_path", default=None, help="Only runs of this table.")
-@click.option("--status", default=None, help="Only runs that ended so.")
+@click.option("--status", multiple=True, help="Only runs that ended so; may be repeated.")
+@click.option("--family", type=_FAMILY, default=None, help="Only runs on tables of this family.")
+@click.option("--since", default=None, metavar="WHEN", help="Only runs from then on: 2026-01-31, or 7d ago.")
+@click.option("--until", default=None, metavar="WHEN", help="Only runs before then.")
 @click.option("--limit", type=click.IntRange(min=1), default=20, show_default=True, help="At most so many.")
-@options.output_options
+@click.option(
+    "--format",
+    "output_format",
+    type=click.Choice(["table", "json", "csv"]),
+    default="table",
+    show_default=True,
+    help="How to print the result.",
+)
+@click.option("--debug", is_flag=True, help="Show a stack trace if something goes wrong.")
+@click.pass_context
 def command(
+    ctx: click.Context,
     history_url: str | None,
     table_path: str | None,
-    status: str | None,
+    status: tuple[str, ...],
+    family: str | None,
+    since: str | None,
+    until: str | None,
     limit: int,
     output_format: str,
     debug: bool,  # noqa: ARG001 - read by main
 ) -> int:
     """List the runs, newest first, with their files, bytes and read times before and after."""
-    from packstone.cli.output import show
-    from packstone.model.codec import to_plain
-    from packstone.service.record import history_address
-    from packstone.service.replay import open_current_history
+    if ctx.invoked_subcommand is not None:
+        return 0
+    from packstone.cli.run_history import run_list
+    from packstone.history.store import RunFilters
+    from packstone.service.prune_history import parse_when
     from packstone.storage.location import parse_location
 
-    path = parse_location(table_path).path if table_path else None
-    with open_current_history(history_address(history_url)) as history:
-        runs = history.list_runs(table=path, status=status, limit=limit)
-    rows = [{k: (v.isoformat() if hasattr(v, "isoformat") else v) for k, v in to_plain(run).items()} for run in runs]
-    show(
-        {"format_version": 1, "runs": rows},
-        output_format=output_format,
-        draw=lambda console: _draw(console, runs),
+    filters = RunFilters(
+        table=parse_location(table_path).path if table_path else None,
+        status=status,
+        family=family,
+        since=parse_when(since) if since else None,
+        until=parse_when(until) if until else None,
     )
-    return 0
+    return run_list(history_url, filters, limit=limit, output_format=output_format)
 
 
-def _draw(console: Any, runs: tuple[RunRecord, ...]) -> None:  # noqa: ANN401 - a rich console
-    from rich.table import Table
-    from rich.text import Text
+@command.command("show", short_help="Show one run with its merges, files and what it left alone.")
+@click.argument("run")
+@_HISTORY
+@options.output_options
+@click.pass_context
+def show_run(
+    ctx: click.Context,
+    run: str,
+    history_url: str | None,
+    output_format: str,
+    debug: bool,  # noqa: ARG001 - read by main
+) -> int:
+    """Show all that is recorded of RUN."""
+    from packstone.cli.run_history import run_show
 
-    from packstone.cli.output import short_path
-    from packstone.model.sizes import format_bytes
+    return run_show(history_url or _of_parent(ctx), run, output_format=output_format)
 
-    if not runs:
-        console.print("No runs are recorded.")
-        return
-    table = Table(box=None, pad_edge=False, header_style="dim")
-    table.add_column("run", no_wrap=True)
-    table.add_column("status")
-    table.add_column("table", overflow="fold")
-    for name in ("files", "bytes", "read s", "seconds"):
-        table.add_column(name, justify="right")
-    for run in runs:
-        reads = (
-            ""
-            if run.read_seconds_before is None or run.read_seconds_after is None
-            else f"{run.read_seconds_before:.2f} → {run.read_seconds_after:.2f}"
-        )
-        table.add_row(
-            run.run,
-            run.status,
-            Text(short_path(run.table)),
-            f"{run.files_before} → {run.files_after}",
-            f"{format_bytes(run.bytes_before)} → {format_bytes(run.bytes_after)}",
-            reads,
-            f"{run.seconds:.1f}",
-        )
-    console.print(table)
+
+@command.command("prune", short_help="Forget old runs.")
+@click.option("--older-than", required=True, metavar="AGE", help="Forget runs that started longer ago, e.g. 90d.")
+@click.option("--dry-run", is_flag=True, help="Only say how many.")
+@_HISTORY
+@options.yes_option
+@options.output_options
+@click.pass_context
+def prune(
+    ctx: click.Context,
+    older_than: str,
+    dry_run: bool,
+    history_url: str | None,
+    yes: bool,
+    output_format: str,
+    debug: bool,  # noqa: ARG001 - read by main
+) -> int:
+    """Forget runs that started longer ago than AGE, with their merges, files and skips. Tables are not touched."""
+    from packstone.cli.run_history import run_prune
+
+    url = history_url or _of_parent(ctx)
+    return run_prune(url, older_than=older_than, dry_run=dry_run, yes=yes, output_format=output_format)
+
+
+def _of_parent(ctx: click.Context) -> str | None:
+    """The address that stands before the name of the subcommand."""
+    given: str | None = ctx.parent.params.get("history_url") if ctx.parent is not None else None
+    return given

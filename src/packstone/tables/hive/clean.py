@@ -37,19 +37,20 @@ def plan_clean(journal: Journal, *, now_seconds: float, run: str | None = None) 
             yield _look(journal, intent)
 
 
-def clean_swap(journal: Journal, cleaning: Cleaning, *, now_seconds: float) -> None:
-    """Remove the files of one swap; running it again after a crash removes the rest.
+def clean_swap(journal: Journal, cleaning: Cleaning, *, now_seconds: float) -> bool:
+    """Remove the files of one swap; running it again after a crash removes the rest. False if nothing was removed.
 
     The mark comes first: from then on ``restore`` refuses, so nobody starts to undo a run that is half gone.
     """
     intent = cleaning.intent
-    if cleaning.missing or journal.has_mark(intent, "restoring", "restored"):
-        return  # nothing is deleted on doubt; or somebody was quicker, between the plan and our claim
+    if cleaning.missing or journal.has_mark(intent, "restoring", "restored", "cleaned"):
+        return False  # nothing is deleted on doubt; or somebody was quicker, between the plan and our claim
     journal.write_mark(intent, "cleaning", Mark(at=now_seconds))
     for path in cleaning.paths:
         journal.io.remove(path)
     remove_empty_backup(journal.io, intent)
     journal.write_mark(intent, "cleaned", Mark(at=now_seconds))
+    return True
 
 
 def _missing(journal: Journal, intent: SwapIntent) -> tuple[str, ...]:
