@@ -84,8 +84,8 @@ def packstone_kernel(source: Path, target: Path, *, key: str, threads: int) -> C
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    from packstone.rewrite import merge_spec as spec
-    from packstone.rewrite.run_merge import run_merge
+    from packstone.rewrite.merge import merge_spec as spec
+    from packstone.rewrite.merge.run_merge import run_merge
     from packstone.storage.local import LocalFileIO
 
     pa.set_cpu_count(threads)

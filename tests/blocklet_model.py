@@ -28,7 +28,7 @@ from packstone.pruning.expression import (
     Unknown,
     ValueSet,
 )
-from packstone.rewrite.block_facts import PartSoFar, read_part
+from packstone.rewrite.ordered.block_facts import PartSoFar, read_part
 
 LONG = 300
 EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)

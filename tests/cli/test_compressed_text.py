@@ -7,7 +7,7 @@ import duckdb
 import pytest
 from text_codecs import WRITERS
 
-from packstone.rewrite.text_codec import TextCodec, read_text
+from packstone.rewrite.codecs.text_codec import TextCodec, read_text
 from packstone.storage.local import LocalFileIO
 
 TEXTS = [b"".join(b"%d,%d\n" % (file, at) for at in range(50)) for file in range(6)]

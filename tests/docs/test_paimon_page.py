@@ -8,7 +8,7 @@ from packstone.cli.commands.clean import command as clean
 from packstone.cli.commands.compact import command as compact
 from packstone.cli.family import PAIMON_ONLY
 from packstone.model.paimon_options import PaimonStrategy
-from packstone.rewrite.merge_spec import MergeEngine
+from packstone.rewrite.merge.merge_spec import MergeEngine
 from packstone.tables.paimon.refusals import _SWITCHES, AGGREGATORS
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "paimon.md").read_text(encoding="utf-8")

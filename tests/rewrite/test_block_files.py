@@ -33,7 +33,7 @@ from hypothesis import strategies as st
 from packstone.model.files import FileEntry, Permissions
 from packstone.model.unit import How, UnitSpec, UnitStatus, Verify
 from packstone.rewrite.block_files import byte_source
-from packstone.rewrite.hadoop_codec import check_piece, decompress_piece
+from packstone.rewrite.codecs.hadoop_codec import check_piece, decompress_piece
 from packstone.rewrite.kernels import block_kernel
 from packstone.rewrite.run_unit import run_unit
 from packstone.storage.avro_container import write_records

@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from packstone.errors import InvalidInputError
-from packstone.rewrite.bad_rows import BadRecords, Place, to_json_lines
-from packstone.rewrite.convert_rows import Converter, InputBatch
-from packstone.rewrite.convert_values import convert_values
+from packstone.rewrite.inputs.bad_rows import BadRecords, Place, to_json_lines
+from packstone.rewrite.inputs.convert_rows import Converter, InputBatch
+from packstone.rewrite.inputs.convert_values import convert_values
 
 BAD = "bad"
 UTC = dt.UTC

@@ -14,15 +14,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from packstone.errors import InvalidInputError, RefusedError
-from packstone.rewrite import value_hash
-from packstone.rewrite.fingerprint import (
+from packstone.rewrite.proof import value_hash
+from packstone.rewrite.proof.fingerprint import (
     Fingerprint,
     fingerprint_batch,
     fingerprint_batches,
     fingerprint_lines,
 )
-from packstone.rewrite.row_hash import hash_rows
-from packstone.rewrite.value_hash import BLOCK_ROWS, NULL_HASH, BytesHasher, hash_values
+from packstone.rewrite.proof.row_hash import hash_rows
+from packstone.rewrite.proof.value_hash import BLOCK_ROWS, NULL_HASH, BytesHasher, hash_values
 
 # A deadline measures the machine, not the hash: the first call may import pandas for PyArrow.
 relaxed = settings(deadline=None)

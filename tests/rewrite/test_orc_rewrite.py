@@ -10,8 +10,8 @@ from orc_files import add_field, change_footer, change_type, orc_table, read_orc
 from pyarrow import orc
 
 from packstone import HiveTable, MergeOptions
-from packstone.rewrite.orc_agreement import read_orc_facts
-from packstone.rewrite.orc_rewrite import TINY_STRIPE_BYTES
+from packstone.rewrite.orc.agreement import read_orc_facts
+from packstone.rewrite.orc.rewrite import TINY_STRIPE_BYTES
 from packstone.storage.local import LocalFileIO
 
 IO = LocalFileIO()

@@ -8,8 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from packstone.rewrite.orc_statistics import merge_statistics
-from packstone.rewrite.protobuf import (
+from packstone.rewrite.orc.protobuf import (
     BYTES,
     FIXED64,
     VARINT,
@@ -20,6 +19,7 @@ from packstone.rewrite.protobuf import (
     write_packed,
     zigzag,
 )
+from packstone.rewrite.orc.statistics import merge_statistics
 
 INT, DOUBLE, STRING, BUCKET, DECIMAL, DATE, BINARY, TIMESTAMP, COLLECTION = 2, 3, 4, 5, 6, 7, 8, 9, 12
 

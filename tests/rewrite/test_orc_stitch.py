@@ -13,9 +13,9 @@ from pyarrow import orc
 from packstone.errors import UnfaithfulError, UnreadableFileError
 from packstone.model.files import FileEntry, Permissions
 from packstone.model.unit import How, UnitSpec, UnitStatus, Verify
-from packstone.rewrite.orc_agreement import read_orc_facts
-from packstone.rewrite.orc_stitch import check_stripe_footers, read_tails, stitch_orc
-from packstone.rewrite.orc_tail import read_tail
+from packstone.rewrite.orc.agreement import read_orc_facts
+from packstone.rewrite.orc.stitch import check_stripe_footers, read_tails, stitch_orc
+from packstone.rewrite.orc.tail import read_tail
 from packstone.rewrite.run_unit import run_unit
 from packstone.storage.local import LocalFileIO
 

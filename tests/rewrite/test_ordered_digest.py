@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from packstone.rewrite.ordered_digest import digest_batches
+from packstone.rewrite.proof.ordered_digest import digest_batches
 
 TYPES = {
     "int64": (pa.int64(), st.integers(-(2**63), 2**63 - 1)),

@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from packstone import HiveTable, MergeOptions
-from packstone.rewrite import splice_plan
+from packstone.rewrite.parquet import splice_plan
 
 BERLIN = "Europe/Berlin"
 KEPT = {b"writer.model.name": b"example", b"org.apache.spark.timeZone": b"UTC", b"\xff": b"\xfe"}

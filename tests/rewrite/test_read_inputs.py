@@ -12,11 +12,18 @@ from hypothesis import strategies as st
 from pyarrow import orc
 
 from packstone.errors import InvalidInputError, UnreadableFileError
-from packstone.rewrite import text_blocks
-from packstone.rewrite.bad_rows import BadRecords
-from packstone.rewrite.convert_rows import Converter
-from packstone.rewrite.input_files import InputFormat, InputOptions, InputPiece, LoadFile, find_files, split_files
-from packstone.rewrite.read_inputs import read_inputs
+from packstone.rewrite.inputs import text_blocks
+from packstone.rewrite.inputs.bad_rows import BadRecords
+from packstone.rewrite.inputs.convert_rows import Converter
+from packstone.rewrite.inputs.input_files import (
+    InputFormat,
+    InputOptions,
+    InputPiece,
+    LoadFile,
+    find_files,
+    split_files,
+)
+from packstone.rewrite.inputs.read_inputs import read_inputs
 from packstone.storage.local import LocalFileIO
 from packstone.storage.memory import MemoryFileIO
 

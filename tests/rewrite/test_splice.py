@@ -20,9 +20,9 @@ from hypothesis import strategies as st
 from packstone import HiveTable, MergeOptions
 from packstone.model.files import FileEntry, Permissions
 from packstone.model.unit import How, UnitSpec, UnitStatus, Verify
-from packstone.rewrite import splice_plan
+from packstone.rewrite.parquet import splice_plan
+from packstone.rewrite.parquet.splice_plan import CannotSpliceError, plan_splice
 from packstone.rewrite.run_unit import run_unit
-from packstone.rewrite.splice_plan import CannotSpliceError, plan_splice
 from packstone.storage.local import LocalFileIO
 
 FILES, ROWS = 4, 3_000

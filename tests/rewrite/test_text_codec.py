@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from text_codecs import WRITERS, hadoop, snappy_frames
 
 from packstone.errors import UnreadableFileError
-from packstone.rewrite.compressed_text import concatenate_compressed
-from packstone.rewrite.text_codec import TextCodec, TextEncoder, codec_by_ending, read_text
+from packstone.rewrite.codecs.text_codec import TextCodec, TextEncoder, codec_by_ending, read_text
+from packstone.rewrite.text.compressed import concatenate_compressed
 from packstone.storage.local import LocalFileIO
 
 IO = LocalFileIO()

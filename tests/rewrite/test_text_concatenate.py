@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from packstone import HiveTable, MergeOptions
 from packstone.errors import UnfaithfulError, UnreadableFileError
-from packstone.rewrite.text_concatenate import concatenate_text
-from packstone.rewrite.verify import count_text, fingerprint_text
+from packstone.rewrite.proof.verify import count_text, fingerprint_text
+from packstone.rewrite.text.concatenate import concatenate_text
 from packstone.storage.local import LocalFileIO
 
 IO = LocalFileIO()

@@ -11,8 +11,8 @@ from packstone.errors import UnreadableFileError
 from packstone.pruning.expression import TRUE
 from packstone.pruning.parse_filter import parse_filter
 from packstone.pruning.resolve import prepare_filter
-from packstone.rewrite.deleted_positions import pack_positions
-from packstone.rewrite.merge_spec import ColumnSource
+from packstone.rewrite.merge.deleted_positions import pack_positions
+from packstone.rewrite.merge.merge_spec import ColumnSource
 from packstone.scan.blocklet_scan import count_blocklets, scan_blocklets
 from packstone.scan.caches import ScanCaches
 from packstone.scan.scan_plan import ScanFile

@@ -22,7 +22,7 @@ from packstone.cli.output import short_path, show
 from packstone.cli.progress_bar import BarProgress
 from packstone.errors import InvalidInputError
 from packstone.model.segment_options import parse_segment_ids
-from packstone.rewrite.input_files import InputFormat, InputOptions
+from packstone.rewrite.inputs.input_files import InputFormat, InputOptions
 from packstone.service.load_options import LoadOptions
 from packstone.service.segment_reports import FAMILY
 from packstone.service.segment_table import SegmentTable

@@ -14,12 +14,12 @@ import pyarrow as pa
 from packstone.errors import PackstoneError, UnfaithfulError, UnreadableFileError, VerificationError
 from packstone.model.megabytes import format_mb
 from packstone.model.unit import UnitResult, UnitSpec, UnitStatus, Verify
-from packstone.rewrite.fingerprint import Fingerprint
 from packstone.rewrite.kernels.registry import kernel_of
-from packstone.rewrite.parquet_footer import one_line
+from packstone.rewrite.parquet.footer import one_line
+from packstone.rewrite.proof.fingerprint import Fingerprint
 
 if TYPE_CHECKING:
-    from packstone.rewrite.merge_kernel import Written
+    from packstone.rewrite.kernels.merge_kernel import Written
     from packstone.storage.fileio import FileIO
 
 

@@ -26,9 +26,9 @@ import pyarrow as pa
 from packstone.errors import UnfaithfulError, UnreadableFileError
 from packstone.pruning.evaluate import select
 from packstone.pruning.expression import FALSE
-from packstone.rewrite.deleted_positions import unpack_positions
+from packstone.rewrite.merge.deleted_positions import unpack_positions
 from packstone.rewrite.numpy_columns import to_column
-from packstone.rewrite.parquet_footer import one_line
+from packstone.rewrite.parquet.footer import one_line
 from packstone.scan.footer import prune_groups
 from packstone.scan.scanned_file import Numbers, ScannedFile, rows_without_columns
 

@@ -12,9 +12,9 @@ import pyarrow.types as pt
 
 from packstone.pruning.expression import columns_of
 from packstone.pruning.may_match import may_match, must_match
-from packstone.rewrite.block_facts import is_bytes, leaf_numbers
 from packstone.rewrite.data_files.column_facts import has_order
 from packstone.rewrite.data_files.parquet_output import footer_value
+from packstone.rewrite.ordered.block_facts import is_bytes, leaf_numbers
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

@@ -11,9 +11,9 @@ from packstone.pruning.evaluate import select
 from packstone.pruning.expression import FALSE, Expression
 from packstone.rewrite.data_files.real_keys import with_real_keys
 from packstone.rewrite.data_files.rows import read_rows
-from packstone.rewrite.deleted_positions import unpack_positions
-from packstone.rewrite.merge_spec import unpack_schema
-from packstone.rewrite.run_merge import read_merged
+from packstone.rewrite.merge.deleted_positions import unpack_positions
+from packstone.rewrite.merge.merge_spec import unpack_schema
+from packstone.rewrite.merge.run_merge import read_merged
 from packstone.scan.blocklet_scan import count_blocklets, scan_blocklets
 from packstone.scan.caches import process_caches
 from packstone.scan.pack_filter import unpack_filter

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from packstone.model.sizes import format_bytes
-from packstone.rewrite.merge_spec import ColumnSource, InputFile, MergeSpec
+from packstone.rewrite.merge.merge_spec import ColumnSource, InputFile, MergeSpec
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -10,7 +10,7 @@ import pyarrow as pa
 from packstone.errors import InvalidInputError
 from packstone.pruning.expression import TRUE, And, Expression, Not, Or, Unknown, all_of, columns_of
 from packstone.pruning.resolve import prepare_filter
-from packstone.rewrite.merge_spec import pack_schema
+from packstone.rewrite.merge.merge_spec import pack_schema
 from packstone.scan.pack_filter import pack_filter
 from packstone.scan.scan_plan import Split
 

@@ -16,9 +16,9 @@ import pyarrow.parquet as pq
 
 from packstone.rewrite.data_files.evolve import Evolution
 from packstone.rewrite.data_files.parquet_page_rows import PagedGroup, open_paged
-from packstone.rewrite.merge_spec import ColumnSource, FileFormat, InputFile
+from packstone.rewrite.merge.merge_spec import ColumnSource, FileFormat, InputFile
 from packstone.rewrite.numpy_columns import to_column
-from packstone.rewrite.parquet_footer import open_parquet
+from packstone.rewrite.parquet.footer import open_parquet
 from packstone.scan.footer import Footer
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Protocol
 
 from packstone.errors import CorruptionError, UnavailableError, VerificationError
 from packstone.model.unit import UnitStatus, Verify
-from packstone.rewrite.merge_spec import pack_schema
-from packstone.rewrite.ordered_spec import BlockOutput, OrderedFile, OrderedMergeSpec
+from packstone.rewrite.merge.merge_spec import pack_schema
+from packstone.rewrite.ordered.ordered_spec import BlockOutput, OrderedFile, OrderedMergeSpec
 from packstone.service.load_options import LoadOptions
 from packstone.service.pack_tasks import pack_by_bytes
 from packstone.tables.segments.index_file import join_parts
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from packstone.rewrite.ordered_spec import WrittenBlockFile
+    from packstone.rewrite.ordered.ordered_spec import WrittenBlockFile
     from packstone.service.engine import Engine
     from packstone.service.segment_session import SegmentSession
     from packstone.tables.segments.merge_tasks import MergeUnitResult

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from packstone.errors import InvalidInputError
-from packstone.rewrite.input_files import InputOptions
-from packstone.rewrite.parse_moments import is_zone
+from packstone.rewrite.inputs.input_files import InputOptions
+from packstone.rewrite.inputs.parse_moments import is_zone
 from packstone.tables.segments.load_tasks import LoadVerify
 from packstone.tables.segments.properties import BadRecordsAction, Properties, SortScope, parse_properties
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from packstone.errors import ConflictError, InvalidInputError
 from packstone.model.unit import Verify
-from packstone.rewrite.fingerprint import Fingerprint
+from packstone.rewrite.proof.fingerprint import Fingerprint
 from packstone.service.interrupts import finish_first
 from packstone.service.run_session import RunSession
 from packstone.tables.hive.clean import clean_swap, plan_clean

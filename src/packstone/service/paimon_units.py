@@ -7,8 +7,8 @@ from itertools import count
 from typing import TYPE_CHECKING
 
 from packstone.model.unit import How
-from packstone.rewrite.deleted_positions import pack_positions
-from packstone.rewrite.merge_spec import AppendSpec, Expiry, FileFormat, MergeSpec, OutputSpec, pack_schema
+from packstone.rewrite.merge.deleted_positions import pack_positions
+from packstone.rewrite.merge.merge_spec import AppendSpec, Expiry, FileFormat, MergeSpec, OutputSpec, pack_schema
 from packstone.tables.paimon.data_file_meta import FileSource
 from packstone.tables.paimon.deletion_vectors import index_file_path, read_deletion_vectors
 from packstone.tables.paimon.merge_specs import InputFiles, engine_spec, sequence_columns
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from packstone.model.paimon_options import PaimonOptions
-    from packstone.rewrite.merge_spec import InputFile
+    from packstone.rewrite.merge.merge_spec import InputFile
     from packstone.tables.paimon.data_file_meta import DataFileMeta
     from packstone.tables.paimon.index_manifest import IndexEntry
     from packstone.tables.paimon.plan_bucket import BucketPlan, PlannedUnit

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from packstone.errors import VerificationError
 from packstone.model.outcome import UnitOutcome
 from packstone.model.unit import How, UnitStatus
-from packstone.rewrite.merge_spec import pack_schema
-from packstone.rewrite.ordered_spec import BlockOutput, OrderedMergeSpec
+from packstone.rewrite.merge.merge_spec import pack_schema
+from packstone.rewrite.ordered.ordered_spec import BlockOutput, OrderedMergeSpec
 from packstone.tables.segments.attempts import record_created
 from packstone.tables.segments.column_types import to_arrow, to_ddl
 from packstone.tables.segments.edits import SegmentFacts
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from packstone.model.segment import SegmentId
     from packstone.model.segment_options import SegmentOptions
-    from packstone.rewrite.ordered_spec import WrittenBlockFile
+    from packstone.rewrite.ordered.ordered_spec import WrittenBlockFile
     from packstone.storage.fileio import FileIO
     from packstone.strategy.segment_rounds import Merge
     from packstone.tables.segments.column_types import Column

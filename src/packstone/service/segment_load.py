@@ -23,13 +23,13 @@ import pyarrow as pa
 from packstone.errors import InvalidInputError, PackstoneError, RefusedError, UnavailableError, storage_sentence
 from packstone.model.segment_options import SegmentOptions
 from packstone.model.sizes import format_bytes
-from packstone.rewrite.bad_rows import BadRecords
-from packstone.rewrite.convert_rows import match_columns
-from packstone.rewrite.input_files import find_files, split_files
-from packstone.rewrite.merge_spec import pack_schema
-from packstone.rewrite.ordered_spec import BlockOutput
+from packstone.rewrite.inputs.bad_rows import BadRecords
+from packstone.rewrite.inputs.convert_rows import match_columns
+from packstone.rewrite.inputs.input_files import find_files, split_files
+from packstone.rewrite.inputs.read_inputs import cut_batch
+from packstone.rewrite.merge.merge_spec import pack_schema
+from packstone.rewrite.ordered.ordered_spec import BlockOutput
 from packstone.rewrite.read_ahead import read_ahead
-from packstone.rewrite.read_inputs import cut_batch
 from packstone.service.engine import InlineEngine
 from packstone.service.global_sort import merge_sorted_runs
 from packstone.service.load_options import LoadOptions, LoadReport
@@ -66,8 +66,8 @@ if TYPE_CHECKING:
 
     from packstone.model.outcome import Outcome
     from packstone.model.segment import SegmentId
-    from packstone.rewrite.convert_rows import InputBatch
-    from packstone.rewrite.ordered_spec import WrittenBlockFile
+    from packstone.rewrite.inputs.convert_rows import InputBatch
+    from packstone.rewrite.ordered.ordered_spec import WrittenBlockFile
     from packstone.service.engine import Engine
     from packstone.service.progress import Progress
     from packstone.storage.fileio import FileIO

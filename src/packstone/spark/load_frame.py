@@ -59,7 +59,7 @@ def _task_function(io: FileIO, target: LoadTarget) -> Callable[[Iterator[Any]], 
 
 
 def _as_inputs(batches: Iterator[Any], number: int) -> Iterator[Any]:
-    from packstone.rewrite.read_inputs import cut_batch  # noqa: PLC0415 - runs on the executor
+    from packstone.rewrite.inputs.read_inputs import cut_batch  # noqa: PLC0415 - runs on the executor
 
     row = 1
     for batch in batches:

@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 from plain_model import java_key
 
 from packstone.rewrite.data_files.rows import read_rows
-from packstone.rewrite.merge_spec import (
+from packstone.rewrite.merge.merge_spec import (
     KIND_COLUMN,
     SEQUENCE_COLUMN,
     ColumnSource,
@@ -20,7 +20,7 @@ from packstone.rewrite.merge_spec import (
     OutputSpec,
     pack_schema,
 )
-from packstone.rewrite.run_merge import run_merge
+from packstone.rewrite.merge.run_merge import run_merge
 from packstone.storage.memory import MemoryFileIO
 
 FOLDER = "/t"

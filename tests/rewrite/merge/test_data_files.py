@@ -29,8 +29,8 @@ from make_runs import (
 from packstone.errors import CorruptionError, RefusedError, UnreadableFileError
 from packstone.rewrite.data_files.parquet_twins import find_twins
 from packstone.rewrite.data_files.rows import read_rows
-from packstone.rewrite.deleted_positions import pack_positions, unpack_positions
-from packstone.rewrite.merge_spec import (
+from packstone.rewrite.merge.deleted_positions import pack_positions, unpack_positions
+from packstone.rewrite.merge.merge_spec import (
     AppendSpec,
     ColumnSource,
     Expiry,
@@ -40,7 +40,7 @@ from packstone.rewrite.merge_spec import (
     pack_schema,
     unpack_schema,
 )
-from packstone.rewrite.run_merge import run_append
+from packstone.rewrite.merge.run_merge import run_append
 
 FORMATS = [FileFormat.PARQUET, FileFormat.ORC, FileFormat.AVRO]
 # ORC through PyArrow knows nanoseconds only, and those end in 2262.

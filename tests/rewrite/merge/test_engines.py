@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from make_runs import make_io, make_schema, make_spec, merge, read_back, sort_run, with_keys
 
 from packstone.errors import CorruptionError, InvalidInputError, RefusedError
-from packstone.rewrite.merge_spec import ColumnAggregate, EngineSpec, pack_schema
+from packstone.rewrite.merge.merge_spec import ColumnAggregate, EngineSpec, pack_schema
 
 ALL_KINDS, ADDS = (0, 1, 2, 3), (0, 2)
 FLOATS = st.sampled_from([0.0, -0.0, 1.5, -2.25, 0.1, 1e300, math.inf, math.nan]) | st.floats()

@@ -18,8 +18,8 @@ from packstone.rewrite.data_files import parquet_rows
 from packstone.rewrite.data_files.key_share import KeyBounds
 from packstone.rewrite.data_files.parquet_page_rows import open_paged
 from packstone.rewrite.data_files.rows import RowFilter, read_rows
-from packstone.rewrite.deleted_positions import pack_positions
-from packstone.rewrite.merge_spec import ColumnSource, FileFormat, InputFile
+from packstone.rewrite.merge.deleted_positions import pack_positions
+from packstone.rewrite.merge.merge_spec import ColumnSource, FileFormat, InputFile
 from packstone.rewrite.merged_view.coded_rows import read_coded
 
 ROWS = 5000

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from make_runs import FOLDER, make_file, make_io, make_schema, make_spec, merge, read_back, sort_run, with_keys
 
 from packstone.errors import CorruptionError
-from packstone.rewrite.merge_spec import KeyRange, MergeSpec, OutputSpec, pack_schema, pack_value
+from packstone.rewrite.merge.merge_spec import KeyRange, MergeSpec, OutputSpec, pack_schema, pack_value
 
 LONG_TEXTS = st.builds(
     lambda head, tail: head + tail,

@@ -10,8 +10,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from packstone.rewrite.merge_memory import share_memory
-from packstone.rewrite.merge_spec import ColumnSource, FileFormat, InputFile
+from packstone.rewrite.merge.merge_memory import share_memory
+from packstone.rewrite.merge.merge_spec import ColumnSource, FileFormat, InputFile
 from packstone.storage.local import LocalFileIO
 
 # A process of its own, because memory that Python once had does not go back; tells by how much the peak rose.
@@ -19,8 +19,8 @@ CHILD = """
 import resource, sys
 from pathlib import Path
 import pyarrow as pa, pyarrow.compute, pyarrow.parquet as pq, numpy
-from packstone.rewrite.merge_spec import *
-from packstone.rewrite.run_merge import run_merge
+from packstone.rewrite.merge.merge_spec import *
+from packstone.rewrite.merge.run_merge import run_merge
 from packstone.storage.local import LocalFileIO
 folder, memory_mb, expected = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
 paths = sorted(folder.glob("run-*.parquet"))

@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from packstone.rewrite.merge_spec import (
+from packstone.rewrite.merge.merge_spec import (
     ColumnFacts,
     ColumnSource,
     EngineSpec,
@@ -312,7 +312,7 @@ class Aggregator:
 
 def merge_aggregates(records, engine, sequence_columns, keys, types) -> Record:
     """Java's AggregateMergeFunction."""
-    from packstone.rewrite.merge_spec import ColumnAggregate
+    from packstone.rewrite.merge.merge_spec import ColumnAggregate
 
     rules = {name: ColumnAggregate(column=name, function="last_non_null_value") for name in records[0].values}
     rules |= {name: ColumnAggregate(column=name, function="primary-key") for name in keys}

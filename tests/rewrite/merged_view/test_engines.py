@@ -13,7 +13,7 @@ from merge_model import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE, Case, Recor
 
 from packstone.errors import VerificationError
 from packstone.model.unit import Verify
-from packstone.rewrite.merge_spec import ColumnAggregate, EngineSpec
+from packstone.rewrite.merge.merge_spec import ColumnAggregate, EngineSpec
 from packstone.rewrite.merged_view.verify_merge import verify_merge
 
 ADDS, ALL_KINDS = (INSERT, UPDATE_AFTER), (INSERT, UPDATE_BEFORE, UPDATE_AFTER, DELETE)

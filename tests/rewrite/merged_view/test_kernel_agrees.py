@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from merge_model import Case, Record
 
 from packstone.model.unit import Verify
-from packstone.rewrite.merge_spec import ColumnAggregate, EngineSpec, FileFormat, OutputSpec
+from packstone.rewrite.merge.merge_spec import ColumnAggregate, EngineSpec, FileFormat, OutputSpec
+from packstone.rewrite.merge.run_merge import run_merge
 from packstone.rewrite.merged_view.verify_merge import verify_merge
-from packstone.rewrite.run_merge import run_merge
 
 KEY_TYPES = {
     "tiny": (pa.int8(), st.integers(-128, 127)),

@@ -11,7 +11,7 @@ from merge_model import DELETE, INSERT, UPDATE_AFTER, Case, Record
 
 from packstone.errors import UnreadableFileError, VerificationError
 from packstone.model.unit import Verify
-from packstone.rewrite.merge_spec import EngineSpec, KeyRange, OutputSpec, WrittenFile, pack_schema, pack_value
+from packstone.rewrite.merge.merge_spec import EngineSpec, KeyRange, OutputSpec, WrittenFile, pack_schema, pack_value
 from packstone.rewrite.merged_view.verify_merge import verify_merge
 
 TYPES = {"k": pa.int64(), "a": pa.int64(), "b": pa.float64(), "c": pa.string()}

@@ -14,8 +14,8 @@ from merge_model import INSERT, Case, Record
 
 from packstone.errors import VerificationError
 from packstone.model.unit import Verify
-from packstone.rewrite.deleted_positions import pack_positions
-from packstone.rewrite.merge_spec import ColumnAggregate, EngineSpec, Expiry
+from packstone.rewrite.merge.deleted_positions import pack_positions
+from packstone.rewrite.merge.merge_spec import ColumnAggregate, EngineSpec, Expiry
 from packstone.rewrite.merged_view.groups import group_by_key, pick_rows
 from packstone.rewrite.merged_view.read_view import is_fresh
 from packstone.rewrite.merged_view.spread import Spread

@@ -12,8 +12,8 @@ from merge_model import _facts
 
 from packstone.errors import VerificationError
 from packstone.model.unit import Verify
-from packstone.rewrite.deleted_positions import pack_positions
-from packstone.rewrite.merge_spec import (
+from packstone.rewrite.merge.deleted_positions import pack_positions
+from packstone.rewrite.merge.merge_spec import (
     AppendSpec,
     ColumnSource,
     FileFormat,

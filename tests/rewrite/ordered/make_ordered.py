@@ -12,10 +12,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from hypothesis import strategies as st
 
-from packstone.rewrite.merge_spec import pack_schema
-from packstone.rewrite.ordered_merge import merge_ordered
-from packstone.rewrite.ordered_spec import BlockOutput, OrderedFile, OrderedMergeSpec
-from packstone.rewrite.verify_ordered import verify_ordered
+from packstone.rewrite.merge.merge_spec import pack_schema
+from packstone.rewrite.ordered.ordered_merge import merge_ordered
+from packstone.rewrite.ordered.ordered_spec import BlockOutput, OrderedFile, OrderedMergeSpec
+from packstone.rewrite.ordered.verify_ordered import verify_ordered
 from packstone.storage.memory import MemoryFileIO
 
 FOLDER = "/t"

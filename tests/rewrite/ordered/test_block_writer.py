@@ -15,9 +15,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from packstone.errors import CorruptionError
-from packstone.rewrite.block_facts import cut_bounds, part_schema, read_part
-from packstone.rewrite.block_writer import BlockWriter
-from packstone.rewrite.ordered_spec import BlockOutput
+from packstone.rewrite.ordered.block_facts import cut_bounds, part_schema, read_part
+from packstone.rewrite.ordered.block_writer import BlockWriter
+from packstone.rewrite.ordered.ordered_spec import BlockOutput
 
 
 def write(table, *, sort_columns=(), batch_rows=7, **options):

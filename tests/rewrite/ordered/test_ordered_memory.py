@@ -13,12 +13,12 @@ CHILD = """
 import re, sys
 from pathlib import Path
 import numpy as np, pyarrow as pa, pyarrow.compute, pyarrow.parquet as pq
-from packstone.rewrite.block_writer import BlockWriter
-from packstone.rewrite.merge_spec import pack_schema
-from packstone.rewrite.ordered_merge import merge_ordered
-from packstone.rewrite.ordered_spec import BlockOutput, OrderedFile, OrderedMergeSpec
-from packstone.rewrite.row_sorter import RowSorter
-from packstone.rewrite.verify_ordered import verify_ordered
+from packstone.rewrite.ordered.block_writer import BlockWriter
+from packstone.rewrite.merge.merge_spec import pack_schema
+from packstone.rewrite.ordered.ordered_merge import merge_ordered
+from packstone.rewrite.ordered.ordered_spec import BlockOutput, OrderedFile, OrderedMergeSpec
+from packstone.rewrite.ordered.row_sorter import RowSorter
+from packstone.rewrite.ordered.verify_ordered import verify_ordered
 from packstone.storage.local import LocalFileIO
 
 what, memory_mb, total_mb, folder = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), sys.argv[4]

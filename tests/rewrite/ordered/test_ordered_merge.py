@@ -16,10 +16,10 @@ from hypothesis import strategies as st
 
 from packstone.errors import CorruptionError, InvalidInputError, VerificationError
 from packstone.model.unit import Verify
-from packstone.rewrite.merge_spec import KeyRange, pack_value
-from packstone.rewrite.ordered_merge import merge_ordered
-from packstone.rewrite.ordered_spec import OrderedFile
-from packstone.rewrite.verify_ordered import verify_ordered
+from packstone.rewrite.merge.merge_spec import KeyRange, pack_value
+from packstone.rewrite.ordered.ordered_merge import merge_ordered
+from packstone.rewrite.ordered.ordered_spec import OrderedFile
+from packstone.rewrite.ordered.verify_ordered import verify_ordered
 
 
 def cut(draw, table, parts):

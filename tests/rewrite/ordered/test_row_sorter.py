@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from packstone.errors import InvalidInputError
-from packstone.rewrite.row_sorter import RowSorter
+from packstone.rewrite.ordered.row_sorter import RowSorter
 
 
 def sort(table, sort_columns, *, memory_bytes, folder=None, batch_rows=7):

@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 
 from packstone.errors import VerificationError
 from packstone.model.unit import Verify
-from packstone.rewrite.block_facts import read_part
-from packstone.rewrite.block_writer import BlockWriter
-from packstone.rewrite.merge_spec import KeyRange, pack_schema, pack_value
-from packstone.rewrite.ordered_merge import merge_ordered
-from packstone.rewrite.ordered_spec import BlockOutput, WrittenBlocks
-from packstone.rewrite.verify_ordered import RowDigest, verify_ordered, verify_written
+from packstone.rewrite.merge.merge_spec import KeyRange, pack_schema, pack_value
+from packstone.rewrite.ordered.block_facts import read_part
+from packstone.rewrite.ordered.block_writer import BlockWriter
+from packstone.rewrite.ordered.ordered_merge import merge_ordered
+from packstone.rewrite.ordered.ordered_spec import BlockOutput, WrittenBlocks
+from packstone.rewrite.ordered.verify_ordered import RowDigest, verify_ordered, verify_written
 
 TABLE = pa.table(
     {

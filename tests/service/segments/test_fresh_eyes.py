@@ -14,8 +14,8 @@ from packstone.errors import CorruptionError, InvalidInputError, RefusedError, V
 from packstone.model.outcome import Status
 from packstone.model.segment import SegmentId
 from packstone.model.segment_options import SegmentOptions, SegmentStrategy
-from packstone.rewrite.input_files import InputOptions
-from packstone.rewrite.text_blocks import BLOCK_BYTES
+from packstone.rewrite.inputs.input_files import InputOptions
+from packstone.rewrite.inputs.text_blocks import BLOCK_BYTES
 from packstone.service.load_options import LoadOptions
 from packstone.service.segment_group import Group
 from packstone.storage.local import LocalFileIO

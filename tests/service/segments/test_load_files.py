@@ -13,7 +13,7 @@ import pytest
 
 from packstone.errors import ConflictError, InvalidInputError, UnavailableError, UnreadableFileError
 from packstone.model.segment import SegmentId, SegmentStatus
-from packstone.rewrite.input_files import InputOptions
+from packstone.rewrite.inputs.input_files import InputOptions
 from packstone.service.commit_tools import make_commit_tools
 from packstone.service.engine import InlineEngine
 from packstone.service.load_options import LoadOptions

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from packstone.errors import InvalidInputError
-from packstone.rewrite.merge_spec import ColumnFacts
+from packstone.rewrite.merge.merge_spec import ColumnFacts
 from packstone.storage.local import LocalFileIO
 from packstone.tables.paimon.binary_row import decode_row
 from packstone.tables.paimon.column_stats import key_stats, parse_stats_mode, stats_modes, value_stats

@@ -6,8 +6,8 @@ import pyarrow as pa
 import pytest
 
 from packstone.errors import CorruptionError, RefusedError
-from packstone.rewrite.block_writer import BlockWriter
-from packstone.rewrite.ordered_spec import BlockOutput
+from packstone.rewrite.ordered.block_writer import BlockWriter
+from packstone.rewrite.ordered.ordered_spec import BlockOutput
 from packstone.storage.memory import MemoryFileIO
 from packstone.tables.segments.index_file import index_schema, join_parts, read_index, write_index
 

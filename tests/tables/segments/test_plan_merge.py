@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from packstone.errors import CorruptionError
-from packstone.rewrite.merge_spec import unpack_value
-from packstone.rewrite.ordered_spec import OrderedFile
+from packstone.rewrite.merge.merge_spec import unpack_value
+from packstone.rewrite.ordered.ordered_spec import OrderedFile
 from packstone.tables.segments.plan_merge import (
     keyed_files,
     needs_sorting_first,

@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from packstone.rewrite.block_files.block_format import SYNC_BYTES, Header, Piece
-from packstone.rewrite.hadoop_codec import MOST_BYTES
+from packstone.rewrite.codecs.hadoop_codec import MOST_BYTES
 from packstone.storage.avro_container import BROKEN_BLOCK, CODECS, decompressor
 
 if TYPE_CHECKING:

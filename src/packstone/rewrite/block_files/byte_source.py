@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from packstone.errors import UnreadableFileError
-from packstone.rewrite.parquet_footer import one_line
+from packstone.rewrite.parquet.footer import one_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -23,7 +23,7 @@ from packstone.rewrite.block_files.hadoop_values import (
     vlong_size,
 )
 from packstone.rewrite.block_files.sequence_file import check_piece_of, is_at_mark, mark, take_mark
-from packstone.rewrite.hadoop_codec import DECOMPRESS, decompress_piece
+from packstone.rewrite.codecs.hadoop_codec import DECOMPRESS, decompress_piece
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -22,7 +22,7 @@ from packstone.rewrite.block_files.hadoop_values import (
     read_text,
     read_vlong,
 )
-from packstone.rewrite.hadoop_codec import DECOMPRESS, MOST_BYTES, check_piece
+from packstone.rewrite.codecs.hadoop_codec import DECOMPRESS, MOST_BYTES, check_piece
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

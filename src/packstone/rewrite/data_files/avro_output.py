@@ -14,7 +14,7 @@ from packstone.errors import RefusedError
 from packstone.rewrite.data_files.avro_container import CODECS, block_bytes, compress, header_bytes
 from packstone.rewrite.data_files.avro_schema import from_arrow, without_logical_types
 from packstone.rewrite.data_files.column_facts import FactsSoFar
-from packstone.rewrite.merge_spec import ColumnFacts, OutputSpec
+from packstone.rewrite.merge.merge_spec import ColumnFacts, OutputSpec
 from packstone.storage.fileio import abandon_output
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ import pyarrow.types as pt
 from packstone.errors import UnreadableFileError
 from packstone.rewrite.data_files.avro_container import block_bytes, header_bytes, read_blocks, read_header
 from packstone.rewrite.data_files.avro_schema import to_arrow, without_logical_types
-from packstone.rewrite.parquet_footer import one_line
+from packstone.rewrite.parquet.footer import one_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 
-from packstone.rewrite.merge_spec import ColumnFacts, PlainValue
+from packstone.rewrite.merge.merge_spec import ColumnFacts, PlainValue
 
 
 def has_order(kind: pa.DataType) -> bool:

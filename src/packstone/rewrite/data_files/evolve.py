@@ -13,8 +13,8 @@ import pyarrow.compute as pc
 import pyarrow.types as pt
 
 from packstone.errors import CorruptionError, UnfaithfulError
-from packstone.rewrite.merge_spec import SEQUENCE_COLUMN, InputFile
-from packstone.rewrite.parquet_footer import one_line
+from packstone.rewrite.merge.merge_spec import SEQUENCE_COLUMN, InputFile
+from packstone.rewrite.parquet.footer import one_line
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

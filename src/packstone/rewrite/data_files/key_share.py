@@ -10,8 +10,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 
-from packstone.rewrite.java_order import to_java_order
-from packstone.rewrite.merge_spec import InputFile, KeyRange, unpack_value
+from packstone.rewrite.merge.java_order import to_java_order
+from packstone.rewrite.merge.merge_spec import InputFile, KeyRange, unpack_value
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

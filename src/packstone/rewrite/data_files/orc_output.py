@@ -9,7 +9,7 @@ import pyarrow.types as pt
 
 from packstone.errors import RefusedError
 from packstone.rewrite.data_files.column_facts import FactsSoFar
-from packstone.rewrite.merge_spec import ColumnFacts, OutputSpec
+from packstone.rewrite.merge.merge_spec import ColumnFacts, OutputSpec
 from packstone.storage.fileio import abandon_output
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from packstone.errors import UnfaithfulError, UnreadableFileError
-from packstone.rewrite.parquet_footer import one_line
+from packstone.rewrite.parquet.footer import one_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

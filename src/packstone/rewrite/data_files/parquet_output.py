@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pyarrow.types as pt
 
 from packstone.rewrite.data_files.column_facts import FactsSoFar, find_extremes, has_order, to_decimal
-from packstone.rewrite.merge_spec import ColumnFacts, OutputSpec
+from packstone.rewrite.merge.merge_spec import ColumnFacts, OutputSpec
 from packstone.rewrite.numpy_columns import to_column
 from packstone.storage.fileio import abandon_output
 

@@ -27,11 +27,11 @@ import pyarrow.parquet as pq
 
 from packstone.errors import UnreadableFileError
 from packstone.rewrite.data_files.parquet_spans import Chunk, ShownFile, find_pages, strip_group
-from packstone.rewrite.parquet_batches import read_batches
-from packstone.rewrite.parquet_footer import one_line
-from packstone.rewrite.splice_plan import CannotSpliceError
-from packstone.rewrite.spliced_file import read_footer
-from packstone.rewrite.thrift_compact import Struct
+from packstone.rewrite.parquet.batches import read_batches
+from packstone.rewrite.parquet.footer import one_line
+from packstone.rewrite.parquet.splice_plan import CannotSpliceError
+from packstone.rewrite.parquet.spliced_file import read_footer
+from packstone.rewrite.parquet.thrift_compact import Struct
 
 _ROW_GROUPS, _GROUP_COLUMNS, _GROUP_ROWS = 4, 1, 3  # fields in parquet.thrift
 _MOST_COLUMNS: Final = 200  # reading each alone has its price, also in Python

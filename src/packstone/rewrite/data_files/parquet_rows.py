@@ -12,9 +12,9 @@ from packstone.errors import UnfaithfulError, UnreadableFileError
 from packstone.rewrite.data_files.key_share import FileShare, KeyBounds, count_below
 from packstone.rewrite.data_files.parquet_page_rows import PagedGroup, open_paged
 from packstone.rewrite.data_files.parquet_twins import add_twins, find_twins
-from packstone.rewrite.int96 import int96_columns
-from packstone.rewrite.parquet_batches import decoded_row_bytes, read_batches
-from packstone.rewrite.parquet_footer import open_parquet
+from packstone.rewrite.parquet.batches import decoded_row_bytes, read_batches
+from packstone.rewrite.parquet.footer import open_parquet
+from packstone.rewrite.parquet.int96 import int96_columns
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

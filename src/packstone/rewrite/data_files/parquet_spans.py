@@ -7,9 +7,9 @@ import io
 from dataclasses import dataclass
 from typing import Any, Final
 
-from packstone.rewrite.parquet_footer import MAGIC
-from packstone.rewrite.parquet_pages import ENCODING_IN, HEADER_OF, header_number
-from packstone.rewrite.thrift_compact import I64, LIST, STRUCT, Struct, ThriftList, read_struct, write_struct
+from packstone.rewrite.parquet.footer import MAGIC
+from packstone.rewrite.parquet.pages import ENCODING_IN, HEADER_OF, header_number
+from packstone.rewrite.parquet.thrift_compact import I64, LIST, STRUCT, Struct, ThriftList, read_struct, write_struct
 
 # Fields and values in parquet.thrift
 _NUM_ROWS, _ROW_GROUPS = 3, 4

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from packstone.rewrite.data_files.rows import open_rows
-from packstone.rewrite.merge_spec import ColumnSource, InputFile, MergeSpec
+from packstone.rewrite.merge.merge_spec import ColumnSource, InputFile, MergeSpec
 
 if TYPE_CHECKING:
     from packstone.storage.fileio import FileIO

@@ -15,8 +15,8 @@ from packstone.rewrite.data_files.evolve import Evolution, source_columns
 from packstone.rewrite.data_files.key_share import FileShare, KeyBounds, count_below, share_of
 from packstone.rewrite.data_files.orc_rows import OrcRows
 from packstone.rewrite.data_files.parquet_rows import ParquetRows, RowWidths
-from packstone.rewrite.deleted_positions import Positions, unpack_positions
-from packstone.rewrite.merge_spec import Expiry, FileFormat, InputFile
+from packstone.rewrite.merge.deleted_positions import Positions, unpack_positions
+from packstone.rewrite.merge.merge_spec import Expiry, FileFormat, InputFile
 from packstone.rewrite.numpy_columns import to_column
 
 if TYPE_CHECKING:

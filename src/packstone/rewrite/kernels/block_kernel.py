@@ -19,8 +19,8 @@ from packstone.errors import UnfaithfulError, VerificationError
 from packstone.model.unit import How
 from packstone.rewrite.block_files.block_format import SYNC_BYTES
 from packstone.rewrite.block_files.byte_source import open_source
-from packstone.rewrite.fingerprint import Fingerprint
-from packstone.rewrite.merge_kernel import Written
+from packstone.rewrite.kernels.merge_kernel import Written
+from packstone.rewrite.proof.fingerprint import Fingerprint
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

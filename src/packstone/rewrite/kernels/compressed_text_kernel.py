@@ -6,15 +6,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from packstone.model.unit import How
-from packstone.rewrite import compressed_text
-from packstone.rewrite.merge_kernel import Written
+from packstone.rewrite.kernels.merge_kernel import Written
+from packstone.rewrite.text import compressed as compressed_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from packstone.model.unit import UnitSpec
-    from packstone.rewrite.fingerprint import Fingerprint
-    from packstone.rewrite.text_codec import TextCodec
+    from packstone.rewrite.codecs.text_codec import TextCodec
+    from packstone.rewrite.proof.fingerprint import Fingerprint
     from packstone.storage.fileio import FileIO
 
 

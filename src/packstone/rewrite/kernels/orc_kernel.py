@@ -5,17 +5,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from packstone.model.unit import How
-from packstone.rewrite import orc_batches, orc_rewrite, orc_stitch
-from packstone.rewrite.merge_kernel import Written
-from packstone.rewrite.orc_rewrite import CannotEncodeError
-from packstone.rewrite.ordered_digest import digest_batches
+from packstone.rewrite.kernels.merge_kernel import Written
+from packstone.rewrite.orc import batches as orc_batches
+from packstone.rewrite.orc import rewrite as orc_rewrite
+from packstone.rewrite.orc import stitch as orc_stitch
+from packstone.rewrite.orc.rewrite import CannotEncodeError
+from packstone.rewrite.proof.ordered_digest import digest_batches
 from packstone.rewrite.read_ahead import read_ahead
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from packstone.model.unit import UnitSpec
-    from packstone.rewrite.fingerprint import Fingerprint
+    from packstone.rewrite.proof.fingerprint import Fingerprint
     from packstone.storage.fileio import FileIO
 
 

@@ -5,17 +5,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from packstone.model.unit import How
-from packstone.rewrite import parquet_rewrite, verify, verify_splice
-from packstone.rewrite.merge_kernel import Written
-from packstone.rewrite.parquet_footer import open_parquet
-from packstone.rewrite.parquet_splice import splice_parquet
-from packstone.rewrite.splice_plan import CannotSpliceError
+from packstone.rewrite.kernels.merge_kernel import Written
+from packstone.rewrite.parquet import rewrite as parquet_rewrite
+from packstone.rewrite.parquet import verify_splice
+from packstone.rewrite.parquet.footer import open_parquet
+from packstone.rewrite.parquet.splice import splice_parquet
+from packstone.rewrite.parquet.splice_plan import CannotSpliceError
+from packstone.rewrite.proof import verify
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from packstone.model.unit import UnitSpec
-    from packstone.rewrite.fingerprint import Fingerprint
+    from packstone.rewrite.proof.fingerprint import Fingerprint
     from packstone.storage.fileio import FileIO
 
 

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Final
 from packstone.errors import UnfaithfulError
 from packstone.model.file_format import FileFormat
 from packstone.rewrite.block_files import avro_blocks, rc_file, sequence_file
+from packstone.rewrite.codecs.text_codec import TextCodec, format_of
 from packstone.rewrite.kernels import orc_kernel, parquet_kernel, text_kernel
 from packstone.rewrite.kernels.block_kernel import BlockKernel
 from packstone.rewrite.kernels.compressed_text_kernel import CompressedTextKernel
-from packstone.rewrite.text_codec import TextCodec, format_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from packstone.rewrite.merge_kernel import MergeKernel
+    from packstone.rewrite.kernels.merge_kernel import MergeKernel
 
 KERNELS: Final[Mapping[str, MergeKernel]] = {
     FileFormat.PARQUET: parquet_kernel,

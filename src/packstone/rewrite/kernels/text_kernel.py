@@ -5,15 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from packstone.model.unit import How
-from packstone.rewrite import verify
-from packstone.rewrite.merge_kernel import Written
-from packstone.rewrite.text_concatenate import concatenate_text, read_chunks
+from packstone.rewrite.kernels.merge_kernel import Written
+from packstone.rewrite.proof import verify
+from packstone.rewrite.text.concatenate import concatenate_text, read_chunks
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from packstone.model.unit import UnitSpec
-    from packstone.rewrite.fingerprint import Fingerprint
+    from packstone.rewrite.proof.fingerprint import Fingerprint
     from packstone.storage.fileio import FileIO
 
 

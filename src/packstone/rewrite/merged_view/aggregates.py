@@ -20,11 +20,11 @@ import pyarrow.compute as pc
 from pyarrow import types
 
 from packstone.errors import RefusedError, VerificationError
-from packstone.rewrite.merge_spec import ColumnAggregate, EngineSpec, RowKind
+from packstone.rewrite.merge.merge_spec import ColumnAggregate, EngineSpec, RowKind
 from packstone.rewrite.merged_view.order_codes import Codes, Mask, rank_codes, read_validity
 from packstone.rewrite.merged_view.row_lanes import read_fixed
 from packstone.rewrite.merged_view.versions import Records, Versions, take_places
-from packstone.rewrite.value_hash import I64
+from packstone.rewrite.proof.value_hash import I64
 
 if TYPE_CHECKING:
     from collections.abc import Callable

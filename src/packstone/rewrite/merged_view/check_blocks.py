@@ -9,10 +9,10 @@ import pyarrow.compute as pc
 from pyarrow import types
 
 from packstone.errors import VerificationError
-from packstone.rewrite.block_facts import is_bytes, part_schema, read_part
 from packstone.rewrite.merged_view.check_facts import is_same, range_of, to_plain
 from packstone.rewrite.merged_view.order_codes import find_disorder
-from packstone.rewrite.ordered_spec import WrittenBlockFile
+from packstone.rewrite.ordered.block_facts import is_bytes, part_schema, read_part
+from packstone.rewrite.ordered.ordered_spec import WrittenBlockFile
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from pyarrow import types
 
 from packstone.errors import VerificationError
-from packstone.rewrite.merge_spec import KIND_COLUMN, SEQUENCE_COLUMN, ColumnFacts, PlainValue, WrittenFile
+from packstone.rewrite.merge.merge_spec import KIND_COLUMN, SEQUENCE_COLUMN, ColumnFacts, PlainValue, WrittenFile
 from packstone.rewrite.merged_view.order_codes import read_validity
 from packstone.rewrite.merged_view.row_lanes import read_fixed
 

@@ -8,8 +8,8 @@ import pyarrow as pa
 from pyarrow import types
 
 from packstone.errors import VerificationError
-from packstone.rewrite.merge_spec import FileFormat, OutputSpec, WrittenFile
-from packstone.rewrite.parquet_footer import open_parquet
+from packstone.rewrite.merge.merge_spec import FileFormat, OutputSpec, WrittenFile
+from packstone.rewrite.parquet.footer import open_parquet
 
 if TYPE_CHECKING:
     from collections.abc import Collection

@@ -16,9 +16,9 @@ from packstone.errors import CorruptionError
 from packstone.rewrite.data_files.key_share import share_of
 from packstone.rewrite.data_files.parquet_rows import ParquetRows, RowWidths
 from packstone.rewrite.data_files.rows import RowFilter, read_rows
-from packstone.rewrite.int96 import int96_columns
-from packstone.rewrite.merge_spec import FileFormat, InputFile
-from packstone.rewrite.parquet_footer import open_parquet
+from packstone.rewrite.merge.merge_spec import FileFormat, InputFile
+from packstone.rewrite.parquet.footer import open_parquet
+from packstone.rewrite.parquet.int96 import int96_columns
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from packstone.rewrite.merged_view.order_codes import Codes, Mask
-from packstone.rewrite.value_hash import I64, U64
+from packstone.rewrite.proof.value_hash import I64, U64
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 from pyarrow import types
 
-from packstone.rewrite.merge_spec import KeyRange, unpack_value
+from packstone.rewrite.merge.merge_spec import KeyRange, unpack_value
 from packstone.rewrite.merged_view.order_codes import Mask, is_below
 
 if TYPE_CHECKING:

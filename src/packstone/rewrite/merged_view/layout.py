@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from packstone.model.unit import Verify
-from packstone.rewrite.merge_spec import KIND_COLUMN, SEQUENCE_COLUMN, MergeSpec, unpack_schema
+from packstone.rewrite.merge.merge_spec import KIND_COLUMN, SEQUENCE_COLUMN, MergeSpec, unpack_schema
 
 KEY_PREFIX = "_KEY_"  # a key column mirrors the value column of the same name without it
 

@@ -12,13 +12,13 @@ import threading
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from packstone.rewrite.merge.run_merge import run_merge
 from packstone.rewrite.merged_view.verify_merge import InputView, Verified, verify_merge
-from packstone.rewrite.run_merge import run_merge
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from packstone.rewrite.merge_spec import MergeResult, MergeSpec
+    from packstone.rewrite.merge.merge_spec import MergeResult, MergeSpec
     from packstone.storage.fileio import FileIO
 
 _LEAST_BYTES = 512 << 20

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from packstone.errors import VerificationError
-from packstone.rewrite.merge_spec import EngineSpec, RowKind
+from packstone.rewrite.merge.merge_spec import EngineSpec, RowKind
 from packstone.rewrite.merged_view.order_codes import read_validity
 from packstone.rewrite.merged_view.versions import Records, Versions, take_places
 

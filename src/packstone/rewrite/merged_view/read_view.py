@@ -19,7 +19,7 @@ from pyarrow import types
 from packstone.errors import CorruptionError, RefusedError, UnreadableFileError, VerificationError
 from packstone.rewrite.data_files.key_share import KeyBounds
 from packstone.rewrite.data_files.rows import RowFilter
-from packstone.rewrite.merge_spec import (
+from packstone.rewrite.merge.merge_spec import (
     KIND_COLUMN,
     SEQUENCE_COLUMN,
     ColumnSource,
@@ -33,8 +33,8 @@ from packstone.rewrite.merged_view.coded_rows import read_coded
 from packstone.rewrite.merged_view.layout import Layout, mirrored_name
 from packstone.rewrite.merged_view.order_codes import Mask, codes_of, find_disorder, is_below, read_validity
 from packstone.rewrite.merged_view.row_lanes import Lanes, Scratch, read_fixed
+from packstone.rewrite.proof.value_hash import I64
 from packstone.rewrite.read_ahead import read_ahead
-from packstone.rewrite.value_hash import I64
 
 if TYPE_CHECKING:
     from packstone.storage.fileio import FileIO

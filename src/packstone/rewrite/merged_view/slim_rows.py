@@ -8,12 +8,12 @@ import numpy as np
 import pyarrow as pa
 
 from packstone.errors import VerificationError
-from packstone.rewrite.merge_spec import EngineSpec, MergeEngine
+from packstone.rewrite.merge.merge_spec import EngineSpec, MergeEngine
 from packstone.rewrite.merged_view.groups import Groups, group_by_key, pick_rows
 from packstone.rewrite.merged_view.order_codes import Codes, version_codes
 from packstone.rewrite.merged_view.row_lanes import Lanes, Scratch
 from packstone.rewrite.merged_view.spread import HI, LO
-from packstone.rewrite.value_hash import I64
+from packstone.rewrite.proof.value_hash import I64
 
 if TYPE_CHECKING:
     from packstone.rewrite.merged_view.layout import Layout

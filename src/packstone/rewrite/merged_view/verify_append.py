@@ -10,13 +10,13 @@ import pyarrow as pa
 from packstone.errors import VerificationError
 from packstone.model.unit import Verify
 from packstone.rewrite.data_files.rows import read_rows
-from packstone.rewrite.fingerprint import Fingerprint
-from packstone.rewrite.merge_spec import AppendSpec, InputFile, WrittenFile, unpack_schema
+from packstone.rewrite.merge.merge_spec import AppendSpec, InputFile, WrittenFile, unpack_schema
 from packstone.rewrite.merged_view.check_facts import FileFacts
 from packstone.rewrite.merged_view.check_shape import check_shape
 from packstone.rewrite.merged_view.read_view import as_input, blame_output
 from packstone.rewrite.merged_view.verify_merge import Verified
-from packstone.rewrite.ordered_digest import digest_batches
+from packstone.rewrite.proof.fingerprint import Fingerprint
+from packstone.rewrite.proof.ordered_digest import digest_batches
 from packstone.rewrite.read_ahead import read_ahead
 
 if TYPE_CHECKING:

@@ -29,8 +29,7 @@ import pyarrow as pa
 from pyarrow import types
 
 from packstone.errors import VerificationError
-from packstone.rewrite.fingerprint import Fingerprint
-from packstone.rewrite.merge_spec import MergeEngine, MergeSpec, WrittenFile, unpack_schema
+from packstone.rewrite.merge.merge_spec import MergeEngine, MergeSpec, WrittenFile, unpack_schema
 from packstone.rewrite.merged_view.check_facts import FileFacts
 from packstone.rewrite.merged_view.check_shape import check_shape
 from packstone.rewrite.merged_view.layout import Layout
@@ -40,6 +39,7 @@ from packstone.rewrite.merged_view.row_lanes import Lanes, Scratch
 from packstone.rewrite.merged_view.slim_rows import make_slim, merge_slim
 from packstone.rewrite.merged_view.spread import HI, LO, Spread, part_bits
 from packstone.rewrite.merged_view.wide_rows import make_wide, merge_wide
+from packstone.rewrite.proof.fingerprint import Fingerprint
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

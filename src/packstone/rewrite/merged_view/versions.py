@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from packstone.rewrite.merged_view.groups import Groups
 from packstone.rewrite.merged_view.order_codes import Codes, Mask
-from packstone.rewrite.value_hash import I64
+from packstone.rewrite.proof.value_hash import I64
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

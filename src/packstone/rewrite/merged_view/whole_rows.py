@@ -6,14 +6,14 @@ from collections.abc import Collection, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from packstone.errors import VerificationError
-from packstone.rewrite.block_facts import read_part
 from packstone.rewrite.merged_view.check_shape import check_columns
 from packstone.rewrite.merged_view.coded_rows import is_coded
 from packstone.rewrite.merged_view.key_share import KeyShare
 from packstone.rewrite.numpy_columns import to_column
-from packstone.rewrite.ordered_spec import WrittenBlockFile
-from packstone.rewrite.parquet_batches import read_batches
-from packstone.rewrite.parquet_footer import open_parquet, sorting_of
+from packstone.rewrite.ordered.block_facts import read_part
+from packstone.rewrite.ordered.ordered_spec import WrittenBlockFile
+from packstone.rewrite.parquet.batches import read_batches
+from packstone.rewrite.parquet.footer import open_parquet, sorting_of
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from packstone.errors import RefusedError
-from packstone.rewrite.merge_spec import MergeEngine, MergeSpec
+from packstone.rewrite.merge.merge_spec import MergeEngine, MergeSpec
 from packstone.rewrite.merged_view.aggregates import aggregate
 from packstone.rewrite.merged_view.groups import group_by_key, sort_versions
 from packstone.rewrite.merged_view.order_codes import Codes, rank_codes
@@ -21,7 +21,7 @@ from packstone.rewrite.merged_view.row_lanes import Lanes, Scratch
 from packstone.rewrite.merged_view.slim_rows import KIND, SEQUENCE, pick_records
 from packstone.rewrite.merged_view.spread import HI, LO
 from packstone.rewrite.merged_view.versions import Records, Versions
-from packstone.rewrite.value_hash import I64
+from packstone.rewrite.proof.value_hash import I64
 
 if TYPE_CHECKING:
     from packstone.rewrite.merged_view.layout import Layout

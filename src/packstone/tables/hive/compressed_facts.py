@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from packstone.rewrite.text_codec import TextCodec, codec_by_ending, codec_by_magic, format_of, read_text
+from packstone.rewrite.codecs.text_codec import TextCodec, codec_by_ending, codec_by_magic, format_of, read_text
 from packstone.tables.hive.file_verdict import FileFacts, Verdict, not_merged
 from packstone.tables.hive.known_outputs import inner_ending
 from packstone.tables.hive.text_facts import NO_TEXT, WIDE_MARKS, text_facts

@@ -13,8 +13,8 @@ from packstone.errors import UnreadableFileError
 from packstone.model.file_format import FileFormat
 from packstone.model.unit import How
 from packstone.rewrite.block_files import avro_blocks, rc_file, sequence_file
-from packstone.rewrite.parquet_footer import one_line
-from packstone.rewrite.text_codec import TextCodec, format_of
+from packstone.rewrite.codecs.text_codec import TextCodec, format_of
+from packstone.rewrite.parquet.footer import one_line
 from packstone.tables.hive.block_file_facts import block_file_facts
 from packstone.tables.hive.compressed_facts import compressed_facts
 from packstone.tables.hive.file_verdict import FileFacts, LookedAt, Verdict, not_merged

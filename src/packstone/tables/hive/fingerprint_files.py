@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from packstone.errors import PackstoneError
+from packstone.rewrite.kernels.merge_kernel import Written
 from packstone.rewrite.kernels.registry import kernel_of
-from packstone.rewrite.merge_kernel import Written
 
 if TYPE_CHECKING:
     from packstone.storage.fileio import FileIO

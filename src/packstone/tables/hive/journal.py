@@ -14,7 +14,7 @@ from packstone.model.codec import dump_record, load_record
 from packstone.model.file_format import FileFormat
 from packstone.model.files import FileEntry
 from packstone.model.unit import How
-from packstone.rewrite.merge_kernel import Written
+from packstone.rewrite.kernels.merge_kernel import Written
 from packstone.storage.ownership import ProcessIdentity
 from packstone.tables.hive.layout import KEPT_SUFFIX, TableLayout, partition_id
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from packstone.rewrite.orc_agreement import read_orc_facts
+from packstone.rewrite.orc.agreement import read_orc_facts
 
 if TYPE_CHECKING:
     from packstone.tables.hive.file_verdict import FileFacts, LookedAt

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from packstone.rewrite.parquet_footer import read_footer_facts
-from packstone.rewrite.parquet_writer import why_unfaithful
+from packstone.rewrite.parquet.footer import read_footer_facts
+from packstone.rewrite.parquet.writer import why_unfaithful
 
 if TYPE_CHECKING:
     from packstone.storage.fileio import FileIO

@@ -20,7 +20,7 @@ from enum import StrEnum
 from typing import Final
 
 from packstone.errors import InvalidInputError
-from packstone.rewrite.merge_spec import ColumnFacts, PlainValue
+from packstone.rewrite.merge.merge_spec import ColumnFacts, PlainValue
 from packstone.tables.paimon.binary_row import encode_row
 from packstone.tables.paimon.data_file_meta import SimpleStats
 from packstone.tables.paimon.data_type import DataField

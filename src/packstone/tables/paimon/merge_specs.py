@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from packstone.errors import RefusedError
-from packstone.rewrite.merge_spec import (
+from packstone.rewrite.merge.merge_spec import (
     ColumnAggregate,
     ColumnSource,
     EngineSpec,

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from packstone.rewrite.merge_spec import FileFormat, MergeEngine
+from packstone.rewrite.merge.merge_spec import FileFormat, MergeEngine
 from packstone.tables.paimon.data_type import TypeRoot
 
 if TYPE_CHECKING:

@@ -21,7 +21,15 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 import pyarrow as pa
 
 from packstone.errors import RefusedError
-from packstone.rewrite.merge_spec import FileFormat, InputFile, MergeEngine, MergeSpec, OutputSpec, Section, pack_schema
+from packstone.rewrite.merge.merge_spec import (
+    FileFormat,
+    InputFile,
+    MergeEngine,
+    MergeSpec,
+    OutputSpec,
+    Section,
+    pack_schema,
+)
 from packstone.scan.scan_plan import ScanFile
 from packstone.strategy.sections import split_sections
 from packstone.tables.paimon.bucket_view import key_order, tree_file

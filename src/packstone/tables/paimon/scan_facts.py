@@ -15,9 +15,9 @@ import pyarrow.types as pt
 
 from packstone.pruning.expression import And, Compare, Expression, Op, all_of, columns_of
 from packstone.pruning.may_match import may_match
-from packstone.rewrite.block_facts import is_bytes
 from packstone.rewrite.data_files.column_facts import has_order
-from packstone.rewrite.merge_spec import KeyRange, pack_value
+from packstone.rewrite.merge.merge_spec import KeyRange, pack_value
+from packstone.rewrite.ordered.block_facts import is_bytes
 from packstone.tables.paimon.binary_row import decode_row, row_arity
 from packstone.tables.paimon.data_type import to_arrow, to_arrow_field
 from packstone.tables.paimon.paths import partition_values

@@ -15,8 +15,8 @@ import pyarrow as pa
 
 from packstone.errors import RefusedError
 from packstone.pruning.expression import FALSE
-from packstone.rewrite.deleted_positions import pack_positions
-from packstone.rewrite.merge_spec import Section
+from packstone.rewrite.merge.deleted_positions import pack_positions
+from packstone.rewrite.merge.merge_spec import Section
 from packstone.scan.partitions import MAX_SPLIT_BYTES, OPEN_COST_BYTES, split_files
 from packstone.scan.prune_report import PredicateEffect, PruneLevel, PruneReport
 from packstone.scan.scan_plan import ScanPlan, Split

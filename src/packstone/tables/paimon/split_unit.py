@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from packstone.rewrite.merge_spec import FileFormat, KeyRange, pack_value
+from packstone.rewrite.merge.merge_spec import FileFormat, KeyRange, pack_value
 from packstone.tables.paimon.data_type import TypeRoot, to_arrow
 from packstone.tables.paimon.refusals import file_format_name
 from packstone.tables.paimon.table_schema import KEY_PREFIX

@@ -23,7 +23,7 @@ from packstone.errors import CorruptionError, PackstoneError, RefusedError, Veri
 from packstone.model.unit import How, UnitStatus
 from packstone.rewrite.data_files.real_keys import with_real_keys
 from packstone.rewrite.data_files.rows import read_rows
-from packstone.rewrite.merge_spec import (
+from packstone.rewrite.merge.merge_spec import (
     KIND_COLUMN,
     AppendSpec,
     MergeResult,
@@ -31,11 +31,11 @@ from packstone.rewrite.merge_spec import (
     WrittenFile,
     unpack_schema,
 )
+from packstone.rewrite.merge.run_merge import run_append
 from packstone.rewrite.merged_view.check_facts import to_plain
 from packstone.rewrite.merged_view.merge_and_verify import merge_and_verify
 from packstone.rewrite.merged_view.verify_append import verify_append
 from packstone.rewrite.merged_view.verify_merge import Verified
-from packstone.rewrite.run_merge import run_append
 from packstone.storage.task_board import Attempt, Job
 from packstone.tables.paimon.binary_row import encode_row
 from packstone.tables.paimon.data_file_meta import DataFileMeta

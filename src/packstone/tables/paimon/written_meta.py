@@ -12,7 +12,7 @@ from packstone.tables.paimon.data_file_meta import EMPTY_ROW, DataFileMeta, File
 from packstone.tables.paimon.table_options import TableOptions
 
 if TYPE_CHECKING:
-    from packstone.rewrite.merge_spec import ColumnFacts, WrittenFile
+    from packstone.rewrite.merge.merge_spec import ColumnFacts, WrittenFile
     from packstone.tables.paimon.table_schema import TableSchema
 
 

@@ -13,8 +13,8 @@ import numpy as np
 import pyarrow as pa
 
 from packstone.errors import CorruptionError, RefusedError
-from packstone.rewrite.block_facts import part_schema, read_part
 from packstone.rewrite.numpy_columns import to_column
+from packstone.rewrite.ordered.block_facts import part_schema, read_part
 
 if TYPE_CHECKING:
     from packstone.storage.fileio import FileIO

@@ -29,16 +29,16 @@ from packstone.errors import (
     VerificationError,
 )
 from packstone.model.unit import Verify
-from packstone.rewrite.bad_rows import BadField, BadRecords, bad_record_error, to_json_lines
-from packstone.rewrite.block_writer import BlockWriter
-from packstone.rewrite.convert_rows import Converter, InputBatch
-from packstone.rewrite.input_files import InputOptions, InputPiece
-from packstone.rewrite.merge_spec import unpack_schema
-from packstone.rewrite.ordered_spec import BlockOutput, WrittenBlockFile, WrittenBlocks
+from packstone.rewrite.inputs.bad_rows import BadField, BadRecords, bad_record_error, to_json_lines
+from packstone.rewrite.inputs.convert_rows import Converter, InputBatch
+from packstone.rewrite.inputs.input_files import InputOptions, InputPiece
+from packstone.rewrite.inputs.read_inputs import read_inputs
+from packstone.rewrite.merge.merge_spec import unpack_schema
+from packstone.rewrite.ordered.block_writer import BlockWriter
+from packstone.rewrite.ordered.ordered_spec import BlockOutput, WrittenBlockFile, WrittenBlocks
+from packstone.rewrite.ordered.row_sorter import RowSorter
+from packstone.rewrite.ordered.verify_ordered import RowDigest, verify_written
 from packstone.rewrite.read_ahead import read_ahead
-from packstone.rewrite.read_inputs import read_inputs
-from packstone.rewrite.row_sorter import RowSorter
-from packstone.rewrite.verify_ordered import RowDigest, verify_written
 from packstone.storage.fileio import abandon_output
 from packstone.storage.stores import store_beside
 from packstone.storage.task_board import Attempt, Job
@@ -46,7 +46,7 @@ from packstone.tables.segments.attempts import drop_created, record_created
 from packstone.tables.segments.layout import data_file_name
 
 if TYPE_CHECKING:
-    from packstone.rewrite.convert_rows import ConvertedRows
+    from packstone.rewrite.inputs.convert_rows import ConvertedRows
     from packstone.storage.fileio import FileIO
 
 _EXAMPLES: Final = 3  # bad fields that a result shows

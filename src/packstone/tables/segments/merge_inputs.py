@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from packstone.errors import CorruptionError, RefusedError
-from packstone.rewrite.ordered_spec import OrderedFile
+from packstone.rewrite.ordered.ordered_spec import OrderedFile
 from packstone.tables.segments.column_types import to_ddl
 from packstone.tables.segments.index_file import join_parts, read_index
 from packstone.tables.segments.layout import data_file_path, index_file_path
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from packstone.rewrite.ordered_spec import WrittenBlockFile
+    from packstone.rewrite.ordered.ordered_spec import WrittenBlockFile
     from packstone.storage.fileio import FileIO
     from packstone.tables.segments.column_types import Column
     from packstone.tables.segments.properties import Properties

@@ -15,9 +15,9 @@ import pyarrow as pa
 
 from packstone.errors import CorruptionError, PackstoneError, RefusedError, VerificationError, storage_sentence
 from packstone.model.unit import UnitStatus
-from packstone.rewrite.ordered_merge import merge_ordered
-from packstone.rewrite.ordered_spec import OrderedMergeSpec, WrittenBlockFile
-from packstone.rewrite.verify_ordered import verify_ordered
+from packstone.rewrite.ordered.ordered_merge import merge_ordered
+from packstone.rewrite.ordered.ordered_spec import OrderedMergeSpec, WrittenBlockFile
+from packstone.rewrite.ordered.verify_ordered import verify_ordered
 from packstone.storage.task_board import Attempt, Job
 from packstone.tables.segments.attempts import record_created
 from packstone.tables.segments.layout import data_file_name

@@ -27,15 +27,15 @@ import pyarrow as pa
 import pyarrow.types as pt
 
 from packstone.errors import CorruptionError
-from packstone.rewrite.merge_spec import KeyRange, pack_value
-from packstone.rewrite.ordered_spec import OrderedFile
-from packstone.rewrite.run_cursor import BatchKeys
+from packstone.rewrite.merge.merge_spec import KeyRange, pack_value
+from packstone.rewrite.merge.run_cursor import BatchKeys
+from packstone.rewrite.ordered.ordered_spec import OrderedFile
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from packstone.rewrite.ordered_spec import OrderedSection
-    from packstone.rewrite.run_cursor import RowKey
+    from packstone.rewrite.merge.run_cursor import RowKey
+    from packstone.rewrite.ordered.ordered_spec import OrderedSection
 
 _TOO_BIG_NUM, _TOO_BIG_DEN = 3, 2  # a section is cut when it is half as big again as a task
 KeyElement = tuple[Any, ...]  # (0,) for null, (1, value): how one column of a key compares

@@ -1,0 +1,1 @@
+"""Compressions and framings that PyArrow alone does not read."""

@@ -1,0 +1,1 @@
+"""Merging sorted runs in which a key has many records: the kernel of merge trees."""

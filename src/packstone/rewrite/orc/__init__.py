@@ -1,0 +1,1 @@
+"""ORC: tails, statistics, and files made by copying stripes or by decoding."""

@@ -1,0 +1,1 @@
+"""Parquet: footers, pages, and files made by decoding or by copying pages."""

@@ -1,0 +1,1 @@
+"""Text files, plain and compressed, put behind each other."""
