@@ -259,9 +259,11 @@ def hdfs(tmp_path_factory):
     from hdfs_cluster import HdfsCluster
 
     cluster = HdfsCluster(tmp_path_factory.mktemp("hdfs"))
-    cluster.start()
-    yield cluster
-    cluster.stop()
+    try:
+        cluster.start()
+        yield cluster
+    finally:
+        cluster.stop()
 
 
 @pytest.fixture

@@ -182,6 +182,7 @@ class HdfsCluster:
             "dfs.datanode.ipc.address": f"127.0.0.1:{ports[4]}",
             "dfs.namenode.safemode.extension": "0",
             "dfs.namenode.acls.enabled": "true",
+            "dfs.webhdfs.enabled": "false",
             "dfs.namenode.fs-limits.min-block-size": "1024",
             "dfs.heartbeat.interval": "1",
             "dfs.namenode.edits.noeditlogchannelflush": "true",  # we kill processes, not machines

@@ -98,9 +98,9 @@ def test_hazard_20_encryption_zones(tmp_path, packstone, monkeypatch):
     keys = f"jceks://file@{tmp_path}/keys.jceks"
     cluster = HdfsCluster(tmp_path / "hdfs", **{"hadoop.security.key.provider.path": keys})
     cluster.java("org.apache.hadoop.crypto.key.KeyShell", "create", "k1", "-size", "128", "-provider", keys)
-    cluster.start()
     monkeypatch.setenv("HADOOP_CONF_DIR", str(cluster.conf))
     try:
+        cluster.start()
         lake = HdfsLake(cluster, f"{cluster.url}/db/orders")
         zone = f"{lake.inside}/f=zone"
         cluster.client().mkdirs(zone)
