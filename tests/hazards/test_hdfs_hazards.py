@@ -112,7 +112,7 @@ def test_hazard_20_encryption_zones(tmp_path, packstone, monkeypatch):
         cluster.shell("-D", provider, "-put", *(str(tmp_path / f"part-{number}.csv") for number in range(6)), zone)
         done = packstone("compact", lake.address, "--format", "json")
         assert done.json["status"] in ("partial", "committed"), done
-        skipped = {skip["what"]: skip["why"] for skip in done.json["skipped"]}
+        skipped = {skip["what"]: skip["why"] for skip in done.json["skipped"] if skip["kind"] == "unreadable"}
         assert sorted(skipped) == [f"f=zone/part-{number}.csv" for number in range(6)], done
         assert all("encryption zone" in why for why in skipped.values())
         io = open_store(lake.address)
