@@ -297,7 +297,9 @@ class TestJson:
             "verify": ("verify", run),
             "recover": ("recover", lake.table),
             "clean": ("clean", lake.table, "--dry-run"),
+            "clean --all": ("clean", "--all", "--dry-run"),
             "history": ("history",),
+            "history prune": ("history", "prune", "--older-than", "1d", "--dry-run"),
             "restore": ("restore", run, "--yes"),
         }
         for command, arguments in calls.items():

@@ -188,3 +188,40 @@ def test_damaged_entry_is_left_alone(packstone, tmp_path, lake):
     assert packstone("compact", lake.parquet("dt=1")).code == 0
     assert len(packstone("history", "--format", "json").json["runs"]) == 1
     assert (tmp_path / "unrecorded" / "x.json").exists()
+
+
+def test_killed_on_another_machine(packstone, quiet_env, lake, unrecorded, tmp_path):
+    """A run of another machine is recorded from the journal as soon as somebody has found it dead."""
+    lake.parquet("dt=1")
+    left = kill("facts-unknown", lake, quiet_env)
+    shutil.rmtree(tmp_path / "unrecorded")
+    for path in (*lake.root.rglob("unrecorded/*.json"), *lake.root.rglob("run.json")):
+        path.write_text(path.read_text().replace(f'"host":"{left["process"]["host"]}"', '"host":"far-away"'))
+    assert packstone("history", "--format", "json").json["runs"] == []
+    lake.parquet("dt=2")
+    assert packstone("compact", lake.table, "--take-over").code == 0
+    runs = packstone("history", "--format", "json").json["runs"]
+    assert [(run["status"], run["host"]) for run in runs[1:]] == [("partial", "far-away")]
+    assert unrecorded() == [[], []]
+
+
+@pytest.mark.parametrize("family", ["paimon", "segments"])
+def test_other_families_wait_in_the_users_folder(packstone, tmp_path, family, monkeypatch, mariadb):
+    """A compaction of a Paimon or a segment table whose history is away is recorded later, with all its facts."""
+    table = tmp_path / "table"
+    if family == "paimon":
+        shutil.copytree(Path(__file__).parents[2] / "examples" / "paimon" / "orders", table)
+    else:
+        (tmp_path / "rows.csv").write_text("id,name\n1,a\n2,b\n")
+        packstone("segments", "create", table, "--schema", "id long, name string", "--sort-by", "id")
+        for _ in range(4):
+            assert packstone("segments", "load", table, tmp_path / "rows.csv").code == 0
+    name = mariadb.make(f"later_{family}")
+    mariadb.run(f"drop database {name}")
+    done = packstone("compact", table, "--history", mariadb.url(name), "--format", "json")
+    assert (done.json["status"], len(list((tmp_path / "unrecorded").iterdir()))) == ("committed", 1)
+    mariadb.make(name)
+    (run,) = packstone("history", "--history", mariadb.url(name), "--format", "json").json["runs"]
+    for key in ("run", "family", "files_before", "files_after", "rows", "status"):
+        assert run[key] == done.json[key]
+    assert not (tmp_path / "unrecorded").exists()

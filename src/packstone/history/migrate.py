@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 MIGRATIONS = Path(__file__).parent / "migrations"
 
-LOCK_SECONDS = 60
+LOCK_SECONDS = 50  # below the time after which connect.py takes a server for dead
 _LOCK_NUMBER = 0x7061636B  # "pack"; any number that others are not likely to lock
 
 _VERSIONS = table(VERSION_TABLE, column("version_num", String))

@@ -11,7 +11,7 @@ from packstone.model.run_record import RunFacts, RunRecord, UnitRecord
 from packstone.storage.stores import open_store
 from packstone.tables.hive.journal import Journal
 from packstone.tables.hive.layout import find_layout
-from packstone.tables.hive.recover import unfinished_swaps
+from packstone.tables.hive.recover import is_ended, unfinished_swaps
 from packstone.tables.hive.restore import is_undone
 
 if TYPE_CHECKING:
@@ -27,8 +27,7 @@ def find_facts(entry: Unrecorded) -> RunFacts | None:
     if entry.family != "hive":
         message = "The run was killed before it could be recorded; what it published stands."
         return replace(nothing, run=replace(nothing.run, message=message))
-    io = open_store(entry.table)
-    journal = Journal(io=io, layout=find_layout(io, entry.table)[0])
+    journal = _journal(entry)
     if any(intent.run == entry.run for intent in unfinished_swaps(journal)):
         return None
     marks = ((intent, journal.read_mark(intent, "done")) for intent in journal.read_intents(entry.run))
@@ -36,6 +35,16 @@ def find_facts(entry: Unrecorded) -> RunFacts | None:
     if not swaps:
         return replace(nothing, run=replace(nothing.run, message="The run was killed before it published anything."))
     return _from_swaps(nothing.run, swaps, status=RESTORED if is_undone(journal, entry.run) else "partial")
+
+
+def has_ended(entry: Unrecorded) -> bool:
+    """Whether the journal says that a run is over, for one whose process cannot be seen from here."""
+    return entry.family == "hive" and is_ended(_journal(entry), entry.run)
+
+
+def _journal(entry: Unrecorded) -> Journal:
+    io = open_store(entry.table)
+    return Journal(io=io, layout=find_layout(io, entry.table)[0])
 
 
 def _empty_record(entry: Unrecorded) -> RunRecord:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from packstone.errors import PackstoneError
 from packstone.history.connect import history_key
 from packstone.history.store import open_history
-from packstone.service.killed_run import RESTORED, find_facts
+from packstone.service.killed_run import RESTORED, find_facts, has_ended
 from packstone.service.unrecorded import user_spool
 
 if TYPE_CHECKING:
@@ -69,4 +69,4 @@ def _replay_one(history: RunHistory, entry: Unrecorded) -> bool:
 def _is_over(entry: Unrecorded) -> bool:
     if entry.process.is_on_this_host():
         return not entry.process.is_running()
-    return datetime.now(UTC) - entry.started_at > OUT_OF_SIGHT
+    return datetime.now(UTC) - entry.started_at > OUT_OF_SIGHT or has_ended(entry)

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 FOLDER: Final = "unrecorded"
 VARIABLE: Final = "PACKSTONE_UNRECORDED"
 _ENDING: Final = ".json"
+_ATTEMPTS: Final = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,18 +59,25 @@ class Spool:
 
     io: FileIO
     folder: str
-    empty_folders_go: bool = False  # also those above it, which are ours
+    is_ours_above: bool = False  # whether the two folders above are of our own making
 
     def write(self, entry: Unrecorded) -> None:
         """Keep an entry, in place of what is known of the run."""
-        self.io.make_dirs(self.folder)
-        self.io.replace(self._path(entry), dump_record(entry))
+        for attempts_left in reversed(range(_ATTEMPTS)):
+            self.io.make_dirs(self.folder)
+            try:
+                self.io.replace(self._path(entry), dump_record(entry))
+            except FileNotFoundError:  # somebody who removed the last entry took the folder with it
+                if not attempts_left:
+                    raise
+            else:
+                return
 
     def remove(self, entry: Unrecorded) -> None:
-        """Forget an entry."""
+        """Forget an entry, and leave no empty folder."""
         self.io.remove(self._path(entry))
         state = posixpath.dirname(self.folder)
-        for folder in (self.folder, state, posixpath.dirname(state)) if self.empty_folders_go else ():
+        for folder in (self.folder, state, posixpath.dirname(state)) if self.is_ours_above else (self.folder,):
             if not self.io.remove_empty_dir(folder):
                 return
 
@@ -98,4 +106,4 @@ def user_spool() -> Spool:
 
 def table_spool(io: FileIO, state: str) -> Spool:
     """The folder beside a table."""
-    return Spool(io=io, folder=f"{state}/{FOLDER}", empty_folders_go=True)
+    return Spool(io=io, folder=f"{state}/{FOLDER}", is_ours_above=True)

@@ -38,7 +38,7 @@ def recover_table(journal: Journal, *, me: Owner, now_seconds: float, take_over:
     io, layout = journal.io, journal.layout
     done: list[Recovered] = []
     for run in journal.list_runs():
-        if run == me.run or io.stat(f"{layout.run(run)}/{_ENDED}") is not None:
+        if run == me.run or is_ended(journal, run):
             continue
         is_dead_run = _is_run_dead(journal, run, now_seconds=now_seconds, take_over=take_over)
         if is_dead_run:
@@ -82,10 +82,15 @@ def end_run(journal: Journal, run: str, *, keep_staging: bool = False) -> bool:
     return True
 
 
+def is_ended(journal: Journal, run: str) -> bool:
+    """Whether a run is over, by its own word or by that of whoever recovered it."""
+    return journal.io.stat(f"{journal.layout.run(run)}/{_ENDED}") is not None
+
+
 def find_unfinished(journal: Journal, partition: str, *, besides: str) -> str | None:
     """Name a run, other than the given one, whose swap of this partition is half-way."""
     for run in journal.list_runs():
-        if run == besides or journal.io.stat(f"{journal.layout.run(run)}/{_ENDED}") is not None:
+        if run == besides or is_ended(journal, run):
             continue
         if any(intent.partition == partition for intent in _pending(journal, run)):
             return run
@@ -95,7 +100,7 @@ def find_unfinished(journal: Journal, partition: str, *, besides: str) -> str | 
 def unfinished_swaps(journal: Journal) -> Iterator[SwapIntent]:
     """Name the swaps that stopped half-way: part of their rows is in the backup until somebody recovers."""
     for run in journal.list_runs():
-        if journal.io.stat(f"{journal.layout.run(run)}/{_ENDED}") is None:
+        if not is_ended(journal, run):
             yield from _pending(journal, run)
 
 
