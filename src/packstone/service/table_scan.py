@@ -160,7 +160,9 @@ class Scan:
         return sum(self._guarded(counts))
 
     def to_df(self, spark: Any = None) -> Any:  # noqa: ANN401 - a session of either kind, a DataFrame
-        """The rows as a Spark DataFrame: by Spark's own Parquet reader where nothing must be merged, else by tasks.
+        """The rows as a Spark DataFrame: by Spark's own Parquet reader, or by tasks of ours.
+
+        Ours read what must be merged, and what a filter leaves if that is little.
 
         Wall times in the filter are of the session's zone unless the scan names one.
         """
@@ -174,7 +176,9 @@ class Scan:
             known = {name.lower() for name in names}
             needed = (*names, *(name for low, name in extra.items() if low not in known))
             plan = self._plan(replace(request, columns=needed))
-        frame = read_parquet_files(session, plan, self._needed(plan), family=self._source.family)
+        frame = read_parquet_files(
+            session, plan, self._needed(plan), family=self._source.family, is_filtered=self._where is not None
+        )
         if frame is not None:
             # Whole files come, also with row groups that are left out, so the filter stays even if all others match.
             for test in self._spark_tests(session_zone(session)):
