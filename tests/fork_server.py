@@ -14,6 +14,7 @@ from pathlib import Path
 
 import compact_calls
 import load_calls
+import location_calls
 import paimon_calls
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -148,7 +149,7 @@ def _call(job):
         if job.get("uid") is not None:
             _become(job["uid"])
         with interruptible():
-            modules = (compact_calls, load_calls, paimon_calls, race_calls, segment_calls)
+            modules = (compact_calls, load_calls, location_calls, paimon_calls, race_calls, segment_calls)
             calls = {name: call for module in modules for name, call in vars(module).items()} | globals()
             answer["value"] = calls[job["call"]](io, **job["arguments"])
     except PackstoneError as error:

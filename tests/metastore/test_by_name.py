@@ -136,3 +136,44 @@ def test_the_address_comes_from_the_environment(packstone, metastore, monkeypatc
     metastore.folder("t_orc")
     monkeypatch.setenv("PACKSTONE_METASTORE", metastore.url)
     assert packstone("health", "sales.t_orc", "--format", "json").json["table"] == "sales.t_orc"
+
+
+def test_hazard_27_caches_are_refreshed_by_a_command(by_name, metastore, tmp_path):
+    """``--after-publish`` is told the table, the run and the partitions, only if something was published."""
+    write_parquet(metastore.folder("mixed", "dt=parquet"), files=6, first=100)
+    told = tmp_path / "told"
+    hook = f"echo said on stdout; printf '%s|%s|%s' $PACKSTONE_TABLE $PACKSTONE_RUN $PACKSTONE_PARTITIONS > {told}"
+    done = by_name("compact", "sales.mixed", "--after-publish", hook, "--where", "dt = 'parquet'")
+    assert told.read_text() == f"sales.mixed|{done.json['run']}|dt=parquet"
+    told.unlink()
+    by_name("compact", "sales.mixed", "--after-publish", hook, "--where", "dt = 'parquet'")
+    assert not told.exists()
+    write_parquet(metastore.folder("mixed", "dt=parquet"), files=6, first=200)
+    failed = by_name("compact", "sales.mixed", "--after-publish", "exit 7", "--where", "dt = 'parquet'")
+    assert (failed.code, failed.json["status"]) == (0, "committed")
+    assert "--after-publish ended with exit code 7; refresh sales.mixed by hand" in failed.json["warnings"][0]
+
+
+def test_what_cannot_be_published_by_location(by_name, packstone, metastore, lake):
+    """A table without partitions, and a path; a partition elsewhere is left, with the reason."""
+    metastore.folder("plain")
+    done = by_name("compact", "sales.plain", "--publish", "location")
+    assert (done.code, "only partitions are published by their location" in done.sentence) == (3, True)
+    done = packstone("compact", lake.folder(), "--publish", "location")
+    assert (done.code, "goes with a table's name and --metastore" in done.sentence) == (2, True)
+    metastore.folder("headed")
+    (metastore.elsewhere / "hour4").mkdir(parents=True, exist_ok=True)
+    done = by_name("compact", "sales.headed", "--publish", "location")
+    assert "lies outside the table's folder" in done.json["skipped"][-1]["why"]
+
+
+def test_maintenance_by_name(by_name, metastore):
+    """A run by name is undone and cleaned by name too, and recovery finds nothing to do; no Spark is needed for it."""
+    folder = metastore.folder("t_parquet", "dt=2026-01-02")
+    write_parquet(folder, files=6, first=300)
+    before = names(folder)
+    run = by_name("compact", "sales.t_parquet", "--where", "dt = '2026-01-02'").json["run"]
+    assert by_name("recover", "sales.t_parquet").json["status"] == "nothing-to-do"
+    assert by_name("restore", run, "sales.t_parquet", "--yes").json["status"] == "restored"
+    assert names(folder) == before
+    assert by_name("clean", "sales.t_parquet", "--yes").json["status"] == "nothing-to-do"

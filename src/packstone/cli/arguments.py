@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from packstone.service.engine import Engine
+    from packstone.spark.session import SparkSettings
 
 
 def read_merge_options(typed: dict[str, Any]) -> MergeOptions:
@@ -135,6 +136,12 @@ def read_budget(typed: dict[str, Any]) -> Budget:
 def read_engine(typed: dict[str, Any]) -> Callable[[], Engine]:
     """Choose where the work runs; Spark itself starts when the first task needs it."""
     from packstone.service.open_table import choose_engine
+
+    return choose_engine(read_spark_settings(typed), name=typed.get("engine"))
+
+
+def read_spark_settings(typed: dict[str, Any]) -> SparkSettings:
+    """How to reach Spark."""
     from packstone.spark.session import SparkSettings
 
     conf = []
@@ -143,10 +150,9 @@ def read_engine(typed: dict[str, Any]) -> Callable[[], Engine]:
         if not equals:
             raise InvalidInputError(f"--conf {pair} is no KEY=VALUE.")
         conf.append((key, value))
-    settings = SparkSettings(
+    return SparkSettings(
         master=typed.get("master"), remote=typed.get("remote"), conf=tuple(conf), log_path=spark_log_path()
     )
-    return choose_engine(settings, name=typed.get("engine"))
 
 
 def spark_log_path() -> str:

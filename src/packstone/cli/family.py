@@ -39,6 +39,8 @@ HIVE_ONLY = frozenset(
         "codec",
         "header",
         "metastore_url",
+        "publish",
+        "after_publish",
         "backup_dir",
         "keep_days",
         "take_over",

@@ -4,23 +4,27 @@ from __future__ import annotations
 
 import os
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from packstone.cli.arguments import read_engine
+from packstone.cli.arguments import read_engine, read_spark_settings
 from packstone.cli.family import HIVE, check_options
 from packstone.cli.progress_bar import BarProgress
 from packstone.errors import InvalidInputError
 from packstone.storage.location import is_table_name
+from packstone.tables.hive.switch import ByLocation
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from packstone.service.hive_table import HiveTable
     from packstone.service.named_table import Metastore, NamedTable
+    from packstone.spark.hive_client import SparkHiveClient
 
 ADDRESS = "PACKSTONE_METASTORE"
-SPARK = "spark"
+LOCATION = "location"
 
 
 def is_named(target: str, typed: dict[str, Any]) -> bool:
@@ -33,6 +37,15 @@ def is_named(target: str, typed: dict[str, Any]) -> bool:
     return False
 
 
+def check_in_place(target: str, typed: dict[str, Any]) -> None:
+    """A path has no location to change, and no table to tell of."""
+    given = (
+        "--publish location" if typed["publish"] == LOCATION else "--after-publish" if typed["after_publish"] else ""
+    )
+    if given:
+        raise InvalidInputError(f"{given} goes with a table's name and --metastore; {target} is a path.")
+
+
 @contextmanager
 def named_table(target: str, typed: dict[str, Any], *, history: str | None = None) -> Iterator[NamedTable]:
     """Find the table; the metastore stays open for as long as the table is used."""
@@ -40,17 +53,61 @@ def named_table(target: str, typed: dict[str, Any], *, history: str | None = Non
     from packstone.service.named_table import NamedTable
 
     check_options(click.get_current_context(), HIVE, target)
+    by_location = typed.get("publish") == LOCATION
     engine = read_engine(typed)
-    metastore = open_metastore(typed)
-    try:
+    with _opened(typed) as (metastore, client):
+        publish = ByLocation(table=target.lower(), catalog=client) if by_location else None
         yield NamedTable.find(
             target,
             metastore=metastore,
             open_target=lambda path, folders: HiveTable(
-                path, engine=engine, progress=BarProgress(), history=history, folders=folders
+                path, engine=engine, progress=BarProgress(), history=history, folders=folders, publish=publish
             ),
+            by_location=by_location,
         )
+
+
+@contextmanager
+def named_home(target: str, typed: dict[str, Any], *, history: str | None = None) -> Iterator[HiveTable]:
+    """The folder of a table by its name, to mend, undo and clean what runs did, locations too."""
+    from packstone.service.hive_table import HiveTable
+    from packstone.service.named_table import NamedTable
+
+    with _opened(typed) as (metastore, client):
+        yield NamedTable.home(
+            target,
+            metastore=metastore,
+            open_target=lambda path, folders: HiveTable(path, history=history, folders=folders, catalog=client),
+        )
+
+
+@contextmanager
+def hive_table(target: str, typed: dict[str, Any], *, history: str | None = None) -> Iterator[HiveTable]:
+    """A Hive directory by its path, or by its table's name."""
+    from packstone.service.hive_table import HiveTable
+    from packstone.storage.location import parse_location
+
+    if is_named(target, typed):
+        with named_home(target, typed, history=history) as table:
+            yield table
+    else:
+        yield HiveTable(parse_location(target).path, history=history)
+
+
+@contextmanager
+def _opened(typed: dict[str, Any]) -> Iterator[tuple[Metastore, SparkHiveClient]]:
+    """The metastore for reading, and Hive's own client, which starts Spark only when it is asked."""
+    from packstone.spark.hive_client import HIVE_SUPPORT, SparkHiveClient
+    from packstone.spark.session import open_spark
+
+    settings = read_spark_settings(typed)
+    with_hive = replace(settings, conf=(HIVE_SUPPORT, *settings.conf))
+    metastore = open_metastore(typed)
+    client = SparkHiveClient(lambda: open_spark(with_hive))
+    try:
+        yield metastore, client
     finally:
+        client.close()
         metastore.close()
 
 

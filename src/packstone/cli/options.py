@@ -79,6 +79,22 @@ metastore_option: Callable[[Any], Any] = click.option(
     help="Database of a Hive metastore; TARGET may then be db.table (default: PACKSTONE_METASTORE).",
 )
 
+publish_options = _stack(
+    click.option(
+        "--publish",
+        type=click.Choice(["in-place", "location"]),
+        default="in-place",
+        show_default=True,
+        help="With --metastore, `location`: write a new folder and let the metastore point to it; readers see no gap.",
+    ),
+    click.option(
+        "--after-publish",
+        default=None,
+        metavar="COMMAND",
+        help="With --metastore: run this in a shell after the run, e.g. to refresh Impala; PACKSTONE_TABLE names it.",
+    ),
+)
+
 size_options = _stack(
     click.option(
         "--block-size",
@@ -232,6 +248,17 @@ budget_options = _stack(
     click.option("--max-files", type=int, default=None, help="Merge at most so many files."),
     click.option("--max-seconds", type=float, default=None, help="Start nothing new after so long."),
     click.option("--parallel", type=int, default=None, help="At most so many units at once."),
+)
+
+home_options = _stack(
+    metastore_option,
+    click.option(
+        "--conf",
+        "spark_conf",
+        multiple=True,
+        metavar="KEY=VALUE",
+        help="With --metastore: a setting of the Spark that Hive's client runs in; may be repeated.",
+    ),
 )
 
 engine_options = _stack(

@@ -19,21 +19,21 @@ _EXPIRY = ("expire_snapshots", "retain_min", "retain_max", "older_than", "max_ex
 _SHOWN_PATHS = 10
 
 
-def clean_hive(path: str, typed: dict[str, Any]) -> int:
+def clean_hive(target: str, typed: dict[str, Any]) -> int:
     """Remove originals whose time is over."""
-    check_no_expiry(typed, path, "a Hive directory")
-    from packstone.service.hive_table import HiveTable
+    check_no_expiry(typed, target, "a Hive directory")
+    from packstone.cli.named_target import hive_table
 
-    table = HiveTable(path)
-    report = table.clean(dry_run=True)
-    lines = [f"would remove {_originals(report)}"] if report.runs else ["Nothing to clean."]
-    if report.runs and not typed["dry_run"]:
-        if not options.confirm(f"Remove {_originals(report)}?", yes=typed["yes"]):
-            return 0
-        report = table.clean()
-        lines = [f"removed {_originals(report)}"]
-    elif not typed["dry_run"]:
-        report = table.clean()
+    with hive_table(target, typed) as table:
+        report = table.clean(dry_run=True)
+        lines = [f"would remove {_originals(report)}"] if report.runs else ["Nothing to clean."]
+        if report.runs and not typed["dry_run"]:
+            if not options.confirm(f"Remove {_originals(report)}?", yes=typed["yes"]):
+                return 0
+            report = table.clean()
+            lines = [f"removed {_originals(report)}"]
+        elif not typed["dry_run"]:
+            report = table.clean()
     lines += [f"left alone, it is not the file that was recorded: {path}" for path in report.changed]
     lines += [f"left for the next time: {why}" for why in report.busy]
     lines += [f"{many(report.kept_runs, 'run')} still within the time to keep."] if report.kept_runs else []

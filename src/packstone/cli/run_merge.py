@@ -18,6 +18,7 @@ from packstone.cli.family import family_of
 from packstone.cli.named_target import named_table
 from packstone.cli.output import show
 from packstone.cli.progress_bar import BarProgress
+from packstone.cli.run_hook import run_hook
 from packstone.errors import InvalidInputError
 from packstone.strategy.small_files import REASON as SMALL_FILES
 from packstone.tables.probe import Family
@@ -60,6 +61,8 @@ def run_named_merge(target: str, typed: dict[str, Any]) -> int:
             take_over=typed["take_over"],
             measure_read=typed["measure_read"],
         )
+    if typed["after_publish"] and outcome.units:
+        outcome = run_hook(typed["after_publish"], outcome)
     return show_outcome(outcome, output_format=typed["output_format"])
 
 

@@ -6,15 +6,18 @@ import time
 from typing import TYPE_CHECKING
 
 from packstone.errors import ConflictError, RefusedError
-from packstone.tables.hive.journal import OutputFile, SwapIntent
+from packstone.storage.location import parse_location
+from packstone.tables.hive.journal import OutputFile, SwapIntent, Switch
 from packstone.tables.hive.listing import SUMMARY_NAMES, list_again
 from packstone.tables.hive.swap import commit_swap
+from packstone.tables.hive.switch import commit_switch, new_location
 
 if TYPE_CHECKING:
     from packstone.model.merge_options import MergeOptions
     from packstone.model.unit import UnitResult, UnitSpec
     from packstone.service.run_session import RunSession
     from packstone.tables.hive.listing import PartitionListing
+    from packstone.tables.hive.switch import ByLocation
 
 _DAY_SECONDS = 86_400
 
@@ -35,14 +38,17 @@ def commit_partition(
     results: dict[int, UnitResult],
     number: int,
     options: MergeOptions,
+    publish: ByLocation | None = None,
 ) -> float:
-    """Swap a partition's merged files in; return the milliseconds readers could see a gap."""
+    """Swap a partition's merged files in, or publish a new folder; return the milliseconds readers could see a gap."""
     session.check_owned(listing.partition)
     again = second_listing(session, listing)
     if again.writing is not None:
         raise ConflictError(f"{again.writing}; nothing was changed there")
     if again.refused is not None:
         raise ConflictError(f"{listing.directory} must not be merged any more: {again.refused}")
+    if publish is not None:
+        return _publish_folder(session, again, written=written, results=results, options=options, publish=publish)
     backup = session.layout.backup(session.run, backup_root=options.backup_root)
     intent = SwapIntent(
         run=session.run,
@@ -58,6 +64,50 @@ def commit_partition(
     return commit_swap(
         session.journal,
         intent,
+        now_seconds=time.time(),
+        check_ours=lambda: session.check_owned(listing.partition),
+    )
+
+
+def _publish_folder(
+    session: RunSession,
+    listing: PartitionListing,
+    *,
+    written: list[UnitSpec],
+    results: dict[int, UnitResult],
+    options: MergeOptions,
+    publish: ByLocation,
+) -> float:
+    name = listing.told.name if listing.told is not None else ""
+    old = publish.catalog.read_location(publish.table, name)
+    if old is None or not name or parse_location(old).path != listing.directory:
+        raise ConflictError(f"{publish.table} {name or 'itself'} is not at {listing.directory} any more.")
+    inputs = tuple(file for spec in written for file in spec.inputs)
+    merged = {file.name for file in inputs}
+    folder = f"{session.layout.versions}/{session.run}/{listing.partition}"
+    intent = SwapIntent(
+        run=session.run,
+        number=1,
+        partition=listing.partition,
+        directory=listing.directory,
+        backup_directory=listing.directory,
+        inputs=inputs,
+        outputs=tuple(_output(spec, results[spec.unit]) for spec in written),
+        summaries=(),
+        keep_until=time.time() + options.keep_days * _DAY_SECONDS,
+        switch=Switch(
+            table=publish.table,
+            name=name,
+            old_location=old,
+            new_location=new_location(old, listing.directory, folder),
+            folder=folder,
+            copies=tuple(file for file in listing.files if file.name not in merged),
+        ),
+    )
+    return commit_switch(
+        session.journal,
+        intent,
+        catalog=publish.catalog,
         now_seconds=time.time(),
         check_ours=lambda: session.check_owned(listing.partition),
     )

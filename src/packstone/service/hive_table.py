@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from packstone.storage.fileio import FileIO
     from packstone.tables.hive.listing import FolderSource
     from packstone.tables.hive.plan_partition import PartitionPlan
+    from packstone.tables.hive.switch import ByLocation, LocationCatalog
 
 MAX_PLANNED_UNITS_SHOWN = 10_000  # a plan of a million units is a number, not a list
 
@@ -69,6 +70,8 @@ class HiveTable:
         progress: Progress | None = None,
         history: str | None = None,
         folders: FolderSource | None = None,
+        publish: ByLocation | None = None,
+        catalog: LocationCatalog | None = None,
     ) -> None:
         self._io: FileIO = io or open_store(path)
         self._engine = engine or (lambda: InlineEngine(self._io))
@@ -80,6 +83,8 @@ class HiveTable:
         check_not_nested(self._io, self.layout)
         self.journal = Journal(io=self._io, layout=self.layout)
         self._recorder = Recorder(url=history, beside=table_spool(self._io, self.layout.state))
+        self._publish = publish
+        self._catalog = publish.catalog if publish is not None else catalog
         self._folders = folders  # what a metastore names, in place of what lies below the path
 
     def health(self, options: MergeOptions | None = None, *, health: Health | None = None) -> Health:
@@ -153,7 +158,11 @@ class HiveTable:
                 check_backup_root(session, options.backup_root)
                 with finish_first():
                     recovered = recover_table(
-                        self.journal, me=session.me, now_seconds=session.store_now(), take_over=take_over
+                        self.journal,
+                        me=session.me,
+                        now_seconds=session.store_now(),
+                        take_over=take_over,
+                        catalog=self._catalog,
                     )
                 staging = session.layout.staging(session.run)
                 planner = self._planner(options, filters, engine=engine, staging=staging)
@@ -165,6 +174,7 @@ class HiveTable:
                     budget=budget,
                     may_go_on=may_go_on(filters, budget),
                     progress=self._progress,
+                    publish=self._publish,
                 )
                 run.run(planner.plan(self.partition))
         finally:
@@ -174,18 +184,20 @@ class HiveTable:
 
     def recover(self, *, take_over: bool = False) -> RecoverReport:
         """Finish or undo what dead runs left."""
-        return maintenance.recover(self.journal, take_over=take_over)
+        return maintenance.recover(self.journal, take_over=take_over, catalog=self._catalog)
 
     def restore(self, run: str, *, take_over: bool = False) -> RestoreReport:
         """Undo exactly one run; of a partition, only what the run did there."""
-        report = maintenance.restore(self.journal, run, partition=self.partition, take_over=take_over)
+        report = maintenance.restore(
+            self.journal, run, partition=self.partition, take_over=take_over, catalog=self._catalog
+        )
         if report.partitions and is_undone(self.journal, run):
             self._recorder.mark_restored(run)
         return report
 
     def clean(self, *, dry_run: bool = False) -> CleanReport:
         """Remove originals whose time is over."""
-        return maintenance.clean(self.journal, dry_run=dry_run)
+        return maintenance.clean(self.journal, dry_run=dry_run, catalog=self._catalog)
 
     def verify(self, run: str) -> VerifyReport:
         """Prove one run again, from the files that still exist."""

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from packstone.service.engine import Engine
     from packstone.tables.hive.journal import Journal, OutputFile, SwapIntent
+    from packstone.tables.hive.switch import LocationCatalog
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,31 +125,36 @@ class VerifyReport:
         }
 
 
-def recover(journal: Journal, *, take_over: bool) -> RecoverReport:
+def recover(journal: Journal, *, take_over: bool, catalog: LocationCatalog | None = None) -> RecoverReport:
     """Mend what dead runs left; nothing to mend is a fine answer."""
     if not journal.list_runs():
         return RecoverReport(table=journal.layout.root, actions=(), left=())
     with RunSession(journal, command="recover", take_over=take_over) as session, finish_first():
-        found = recover_table(journal, me=session.me, now_seconds=session.store_now(), take_over=take_over)
+        found = recover_table(
+            journal, me=session.me, now_seconds=session.store_now(), take_over=take_over, catalog=catalog
+        )
     left = tuple(str(one) for one in found if one.action.startswith("left alone"))
     actions = tuple(str(one) for one in found if not one.action.startswith("left alone"))
     return RecoverReport(table=journal.layout.root, actions=actions, left=left)
 
 
-def restore(journal: Journal, run: str, *, partition: str, take_over: bool) -> RestoreReport:
+def restore(
+    journal: Journal, run: str, *, partition: str, take_over: bool, catalog: LocationCatalog | None = None
+) -> RestoreReport:
     """Undo one run, at or below a partition: all of it, or nothing if a part of it cannot be."""
     if run not in journal.list_runs():
         raise InvalidInputError(f"There is no run {run} of {journal.layout.root}; `packstone history` lists the runs.")
     with RunSession(journal, command="restore", take_over=take_over, restores=run) as session:
         with finish_first():
-            recover_table(journal, me=session.me, now_seconds=session.store_now(), take_over=take_over)
-        for claimed in sorted({intent.partition for intent in plan_restore(journal, run, partition=partition)}):
+            recover_table(journal, me=session.me, now_seconds=session.store_now(), take_over=take_over, catalog=catalog)
+        first = plan_restore(journal, run, partition=partition, catalog=catalog)
+        for claimed in sorted({intent.partition for intent in first}):
             session.claim(claimed)
-        swaps = plan_restore(journal, run, partition=partition)
+        swaps = plan_restore(journal, run, partition=partition, catalog=catalog)
         for intent in swaps:
             with finish_first():
                 session.check_owned(intent.partition)
-                restore_swap(journal, intent, by=session.run, now_seconds=time.time())
+                restore_swap(journal, intent, by=session.run, now_seconds=time.time(), catalog=catalog)
     return RestoreReport(
         table=journal.layout.root,
         run=run,
@@ -159,16 +165,18 @@ def restore(journal: Journal, run: str, *, partition: str, take_over: bool) -> R
     )
 
 
-def clean(journal: Journal, *, dry_run: bool) -> CleanReport:
+def clean(journal: Journal, *, dry_run: bool, catalog: LocationCatalog | None = None) -> CleanReport:
     """Remove originals whose time is over, by recorded names."""
     now = time.time()
     if dry_run or not journal.list_runs():
-        return _clean_report(journal, list(plan_clean(journal, now_seconds=now)), dry_run=dry_run, now=now)
+        return _clean_report(
+            journal, list(plan_clean(journal, now_seconds=now, catalog=catalog)), dry_run=dry_run, now=now
+        )
     with RunSession(journal, command="clean") as session:
         with finish_first():
-            recover_table(journal, me=session.me, now_seconds=session.store_now())
+            recover_table(journal, me=session.me, now_seconds=session.store_now(), catalog=catalog)
         planned, busy = [], []
-        for cleaning in plan_clean(journal, now_seconds=now):
+        for cleaning in plan_clean(journal, now_seconds=now, catalog=catalog):
             if cleaning.missing:
                 planned.append(cleaning)
                 continue

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from packstone.service.progress import Progress
     from packstone.service.run_session import RunSession
     from packstone.tables.hive.plan_partition import PartitionPlan, PlannedUnit
+    from packstone.tables.hive.switch import ByLocation
 
 WAVE_BYTES = 4 << 30
 WAVE_UNITS = 512
@@ -75,6 +76,7 @@ class MergeRun:
     budget: Budget
     may_go_on: Callable[[], str | None]
     progress: Progress
+    publish: ByLocation | None = None  # None: in place
     units: list[UnitOutcome] = field(default_factory=list)
     skipped: SkipLog = field(default_factory=SkipLog)
     swap_ms: float = 0.0
@@ -260,6 +262,7 @@ class MergeRun:
                         results=work.results,
                         number=work.number,
                         options=self.options,
+                        publish=self.publish,
                     )
                     self._note_committed(work, written, swapped)
             except ConflictError as conflict:
@@ -325,6 +328,9 @@ class MergeRun:
             self.units.append(_unit_outcome(spec, result))
 
     def _next_round(self, work: PartitionWork, again: list[PartitionWork]) -> None:
+        if self.publish is not None:  # each round would be another copy of all that stays
+            self.session.release(work.partition)
+            return
         try:
             listing = second_listing(self.session, work.plan.listing)
         except ConflictError as conflict:

@@ -57,20 +57,35 @@ class NamedTable:
     facts: TableFacts
     metastore: Metastore
     open_target: Callable[[str, FolderSource], HiveTable]
+    by_location: bool = False
 
     @classmethod
     def find(
-        cls, name: str, *, metastore: Metastore, open_target: Callable[[str, FolderSource], HiveTable]
+        cls,
+        name: str,
+        *,
+        metastore: Metastore,
+        open_target: Callable[[str, FolderSource], HiveTable],
+        by_location: bool = False,
     ) -> NamedTable:
-        """Look a table up; RefusedError says why one must not be merged."""
-        database, _, table = name.partition(".")
-        facts = metastore.find_table(database, table)
+        """Look a table up; RefusedError says why one must not be merged, or not in this way."""
+        facts = metastore.find_table(*name.split("."))
         why = refuse_table(facts)
+        if why is None and by_location and not facts.partition_keys:
+            why = "has no partitions, and only partitions are published by their location; publish it in place"
         if why is not None:
             raise RefusedError(f"{facts.full_name} {why}; nothing was changed.", table=facts.full_name)
-        found = cls(facts, metastore, open_target)
+        found = cls(facts, metastore, open_target, by_location)
         found.check_alone(facts.location)
         return found
+
+    @classmethod
+    def home(
+        cls, name: str, *, metastore: Metastore, open_target: Callable[[str, FolderSource], HiveTable]
+    ) -> HiveTable:
+        """The table's own folder, whatever it is: to recover, restore and clean what runs did there."""
+        found = cls(metastore.find_table(*name.split(".")), metastore, open_target)
+        return open_target(found._root, found._inside())
 
     def check_alone(self, location: str) -> None:
         """Refuse a location that another table has too: its readers and writers know nothing of us."""
@@ -143,7 +158,11 @@ class NamedTable:
             if layout.name_inside(path) is not None or open_store(path).stat(path) is None:
                 continue
             self.check_alone(partition.storage.location)
-            folder = NamedFolder(partition=split_target(path)[1], directory=path, told=self._told(partition))
+            told = self._told(partition)
+            if self.by_location and told.refused is None:
+                why = "lies outside the table's folder, and is published in place only"
+                told = replace(told, refused=f"{self.facts.full_name} {partition.name} {why}")
+            folder = NamedFolder(partition=split_target(path)[1], directory=path, told=told)
             yield self.open_target(path, lambda folder=folder: iter((folder,)))  # type: ignore[misc]
 
     def _told(self, partition: PartitionFacts) -> Told:

@@ -21,6 +21,7 @@ from packstone.cli import options
     "--older-than", default=None, metavar="AGE", help="Paimon: expire what was replaced longer ago than this, e.g. 2d."
 )
 @click.option("--max-expired", type=int, default=None, help="Paimon: expire at most so many at once.")
+@options.home_options
 @options.single_writer_option
 @options.yes_option
 @options.output_options
@@ -43,11 +44,14 @@ def command(target: str | None, **typed: Any) -> int:  # noqa: ANN401 - click's 
         from packstone.cli.run_clean_all import clean_all_tables
 
         return clean_all_tables(typed)
+    from packstone.cli.named_target import is_named
     from packstone.cli.run_clean import clean_hive, clean_paimon, clean_segments
     from packstone.storage.location import parse_location
     from packstone.storage.stores import open_store
     from packstone.tables.probe import Family, find_family
 
+    if is_named(target, typed):
+        return clean_hive(target, typed)
     path = parse_location(target).path
     family = find_family(open_store(path), path)
     if family is Family.SEGMENTS:

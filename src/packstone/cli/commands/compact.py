@@ -16,6 +16,7 @@ from packstone.cli.family_command import FamilyCommand
 @click.argument("target")
 @options.strategy_option
 @options.metastore_option
+@options.publish_options
 @options.size_options
 @options.merge_options
 @options.run_options
@@ -33,10 +34,11 @@ def command(target: str, **typed: Any) -> int:  # noqa: ANN401 - click's paramet
     originals are kept for --keep-days. A Paimon table: sorted runs or small files are merged bucket by bucket and
     published as COMPACT snapshots. A segment table: segments are merged by number, by size, or as named.
     """
-    from packstone.cli.named_target import is_named
+    from packstone.cli.named_target import check_in_place, is_named
     from packstone.cli.run_merge import run_merge, run_named_merge
     from packstone.storage.location import parse_location
 
     if is_named(target, typed):
         return run_named_merge(target, typed)
+    check_in_place(target, typed)
     return run_merge("compact", parse_location(target), typed)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
 
 from packstone.cli import options
@@ -12,6 +14,7 @@ from packstone.cli import options
 @click.argument("target", required=False)
 @click.option("--history", "history_url", default=None, metavar="URL", help="Where to look up the table of RUN.")
 @click.option("--take-over", is_flag=True, help="Take partitions from an owner on another host that you know is dead.")
+@options.home_options
 @options.yes_option
 @options.output_options
 def command(
@@ -21,7 +24,7 @@ def command(
     take_over: bool,
     yes: bool,
     output_format: str,
-    debug: bool,  # noqa: ARG001 - read by main
+    **typed: Any,  # noqa: ANN401 - click's parameters by name
 ) -> int:
     """Undo RUN: take its merged files out and put the originals back. What arrived since stays.
 
@@ -31,17 +34,18 @@ def command(
     from packstone.cli.draw import draw_lines
     from packstone.cli.family import check_has_backups
     from packstone.cli.find_run import find_target
+    from packstone.cli.named_target import hive_table, is_named
     from packstone.cli.output import many, show
     from packstone.model.sizes import format_bytes
-    from packstone.service.hive_table import HiveTable
     from packstone.service.record import history_address
 
-    path = find_target(run, target, history_url)
-    check_has_backups("restore", path)
-    table = HiveTable(path, history=history_address(history_url))
-    if not options.confirm(f"Undo run {run} of {table.layout.root}?", yes=yes):
-        return 0
-    report = table.restore(run, take_over=take_over)
+    if target is None or not is_named(target, typed):
+        target = find_target(run, target, history_url)
+        check_has_backups("restore", target)
+    with hive_table(target, typed, history=history_address(history_url)) as table:
+        if not options.confirm(f"Undo run {run} of {table.layout.root}?", yes=yes):
+            return 0
+        report = table.restore(run, take_over=take_over)
     lines = [
         f"restored {many(report.files_restored, 'file')} ({format_bytes(report.bytes_restored)}) of "
         f"{many(len(report.partitions), 'partition')}; {many(report.files_removed, 'merged file')} removed"

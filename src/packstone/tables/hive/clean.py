@@ -7,9 +7,12 @@ from typing import TYPE_CHECKING
 
 from packstone.tables.hive.journal import Journal, Mark, SwapIntent, remove_empty_backup
 from packstone.tables.hive.restore import is_as_recorded, who_merged
+from packstone.tables.hive.switch import why_not_cleaned
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from packstone.tables.hive.switch import LocationCatalog
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,7 +26,9 @@ class Cleaning:
     missing: tuple[str, ...] = ()  # merged files that are not what was published: the originals may be all there is
 
 
-def plan_clean(journal: Journal, *, now_seconds: float, run: str | None = None) -> Iterator[Cleaning]:
+def plan_clean(
+    journal: Journal, *, now_seconds: float, run: str | None = None, catalog: LocationCatalog | None = None
+) -> Iterator[Cleaning]:
     """Yield, swap by swap, what is kept beyond its time."""
     for at in journal.list_runs():
         if run is not None and at != run:
@@ -33,6 +38,10 @@ def plan_clean(journal: Journal, *, now_seconds: float, run: str | None = None) 
                 continue
             # A restore that began must be finished from these very files.
             if journal.has_mark(intent, "restoring", "restored", "cleaned"):
+                continue
+            why_not = why_not_cleaned(intent, catalog) if intent.switch is not None else None
+            if why_not is not None:
+                yield Cleaning(intent=intent, paths=(), size_bytes=0, changed=(), missing=(why_not,))
                 continue
             yield _look(journal, intent)
 
@@ -70,7 +79,7 @@ def _look(journal: Journal, intent: SwapIntent) -> Cleaning:
     paths: list[str] = []
     changed: list[str] = []
     size_bytes = 0
-    for file in intent.inputs:
+    for file in (*intent.inputs, *(intent.switch.copies if intent.switch is not None else ())):
         kept = intent.kept(file)
         found = io.stat(kept)
         if found is None:

@@ -75,6 +75,18 @@ class OutputFile:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Switch:
+    """A partition that gets a new location in place of new files in the old one; its old folder is the backup."""
+
+    table: str  # db.table
+    name: str  # of the partition, as Hive spells it
+    old_location: str  # both as the metastore spells them
+    new_location: str
+    folder: str  # the new location as a path
+    copies: tuple[FileEntry, ...]  # files of the old folder that are carried over as they are
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SwapIntent:
     """All that is needed to finish or to undo a swap, by anybody, later."""
 
@@ -87,6 +99,7 @@ class SwapIntent:
     outputs: tuple[OutputFile, ...]
     summaries: tuple[str, ...]
     keep_until: float
+    switch: Switch | None = None
 
     @property
     def key(self) -> str:
@@ -99,11 +112,11 @@ class SwapIntent:
 
     def kept(self, file: FileEntry) -> str:
         """Where an input is kept afterwards."""
-        return f"{self.backup_directory}/{file.name}{KEPT_SUFFIX}"
+        return f"{self.backup_directory}/{file.name}{KEPT_SUFFIX}" if self.switch is None else self.place(file)
 
     def published(self, output: OutputFile) -> str:
         """Where an output stands once it is live."""
-        return f"{self.directory}/{output.name}"
+        return f"{self.directory if self.switch is None else self.switch.folder}/{output.name}"
 
     def kept_summary(self, number: int) -> str:
         """Where a summary file is kept afterwards."""
@@ -117,6 +130,9 @@ class SwapIntent:
 def remove_empty_backup(io: FileIO, intent: SwapIntent) -> None:
     """Remove the backup folder of a swap, up to that of its run, as far as nothing is in it."""
     at = intent.backup_directory
+    if intent.switch is not None:  # a folder of the table itself, or of a version of it: what is above it stays
+        io.remove_empty_dir(at)
+        return
     for _ in range(intent.partition.count("/") + 2 if intent.partition else 1):
         if not io.remove_empty_dir(at):
             return

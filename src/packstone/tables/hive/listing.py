@@ -147,7 +147,7 @@ def _list_folder(
     others: list[Entry] = []
     try:
         for entry in io.list_dir(directory):
-            if entry.kind is Kind.FILE and _is_data(entry.name):
+            if entry.kind is Kind.FILE and is_data(entry.name):
                 files.append(_file(entry))
             else:
                 others.append(entry)
@@ -171,7 +171,7 @@ def _list_folder(
     return listing, sorted(folders)
 
 
-def _is_data(name: str) -> bool:
+def is_data(name: str) -> bool:
     """Whether a file of this name is data: not hidden, finished, and no original that a run of ours keeps."""
     return not (is_hidden(name) or _WRITER_FILE.search(name) or name.endswith(KEPT_SUFFIX))
 

@@ -10,11 +10,13 @@ from packstone.storage.ownership import Owner, claim, may_take_over, read_owner,
 from packstone.tables.hive.layout import PLAN_PREFIX
 from packstone.tables.hive.restore import restore_swap
 from packstone.tables.hive.swap import recover_swap
+from packstone.tables.hive.switch import recover_switch
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from packstone.tables.hive.journal import Journal, SwapIntent
+    from packstone.tables.hive.switch import LocationCatalog
 
 _ENDED = "ended.json"
 _PLAN_SECONDS = 86_400  # no plan takes a day
@@ -33,7 +35,14 @@ class Recovered:
         return f"run {self.run}, {self.partition or 'the table'}: {self.action}"
 
 
-def recover_table(journal: Journal, *, me: Owner, now_seconds: float, take_over: bool = False) -> tuple[Recovered, ...]:
+def recover_table(
+    journal: Journal,
+    *,
+    me: Owner,
+    now_seconds: float,
+    take_over: bool = False,
+    catalog: LocationCatalog | None = None,
+) -> tuple[Recovered, ...]:
     """Finish or undo every swap that stopped half-way and whose owner is dead; remove dead runs' staging."""
     io, layout = journal.io, journal.layout
     done: list[Recovered] = []
@@ -45,7 +54,8 @@ def recover_table(journal: Journal, *, me: Owner, now_seconds: float, take_over:
             journal.fence_run(run)
         pending = list(_pending(journal, run))
         done.extend(
-            _recover_one(journal, intent, me=me, now_seconds=now_seconds, take_over=take_over) for intent in pending
+            _recover_one(journal, intent, me=me, now_seconds=now_seconds, take_over=take_over, catalog=catalog)
+            for intent in pending
         )
         had_staging = io.stat(layout.staging(run)) is not None
         if is_dead_run and end_run(journal, run) and had_staging and not pending:
@@ -119,7 +129,15 @@ def _is_pending(journal: Journal, intent: SwapIntent) -> bool:
     return not journal.has_mark(intent, "done", "undone")
 
 
-def _recover_one(journal: Journal, intent: SwapIntent, *, me: Owner, now_seconds: float, take_over: bool) -> Recovered:
+def _recover_one(
+    journal: Journal,
+    intent: SwapIntent,
+    *,
+    me: Owner,
+    now_seconds: float,
+    take_over: bool,
+    catalog: LocationCatalog | None,
+) -> Recovered:
     io, layout = journal.io, journal.layout
     folder = layout.owners(intent.partition)
     what = layout.directory(intent.partition)
@@ -132,7 +150,7 @@ def _recover_one(journal: Journal, intent: SwapIntent, *, me: Owner, now_seconds
         return Recovered(run=intent.run, partition=intent.partition, action=f"left alone: {conflict.message}")
     mended = False
     try:
-        action = _mend(journal, intent, by=me.run, now_seconds=now_seconds)
+        action = _mend(journal, intent, by=me.run, now_seconds=now_seconds, catalog=catalog)
         mended = True
     except (CommitUnknownError, ConflictError) as error:
         action = f"left alone: {error.message}"  # a matter for a person must not stand in the way of other partitions
@@ -142,13 +160,15 @@ def _recover_one(journal: Journal, intent: SwapIntent, *, me: Owner, now_seconds
     return Recovered(run=intent.run, partition=intent.partition, action=action)
 
 
-def _mend(journal: Journal, intent: SwapIntent, *, by: str, now_seconds: float) -> str:
+def _mend(journal: Journal, intent: SwapIntent, *, by: str, now_seconds: float, catalog: LocationCatalog | None) -> str:
     # Asked again now that the partition is ours: whoever had it before may have finished in the meantime.
     if not _is_pending(journal, intent):
         return "finished by somebody else meanwhile"
     if journal.has_mark(intent, "restoring"):
-        restore_swap(journal, intent, by=by, now_seconds=now_seconds)
+        restore_swap(journal, intent, by=by, now_seconds=now_seconds, catalog=catalog)
         return "restore finished"
+    if intent.switch is not None:
+        return f"new location {recover_switch(journal, intent, catalog=catalog, now_seconds=now_seconds)}"
     return f"swap {recover_swap(journal, intent, now_seconds=now_seconds)}"
 
 

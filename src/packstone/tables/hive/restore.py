@@ -7,15 +7,19 @@ from typing import TYPE_CHECKING
 from packstone.errors import InvalidInputError, RefusedError
 from packstone.tables.hive.journal import Journal, Mark, SwapIntent, remove_empty_backup
 from packstone.tables.hive.swap import put_back
+from packstone.tables.hive.switch import check_switch_restorable, restore_switch
 
 if TYPE_CHECKING:
     from packstone.storage.fileio import FileIO
     from packstone.tables.hive.journal import OutputFile
+    from packstone.tables.hive.switch import LocationCatalog
 
 _SECOND_CHARS = len("20190101T000000")  # what follows in a run's id is random: runs of one second are in no order
 
 
-def plan_restore(journal: Journal, run: str, *, partition: str = "") -> tuple[SwapIntent, ...]:
+def plan_restore(
+    journal: Journal, run: str, *, partition: str = "", catalog: LocationCatalog | None = None
+) -> tuple[SwapIntent, ...]:
     """Name the swaps to undo, at or below a partition, newest first; RefusedError if one of them cannot be."""
     if run not in journal.list_runs():
         raise InvalidInputError(f"There is no run {run} of {journal.layout.root}; `packstone history` lists the runs.")
@@ -26,7 +30,7 @@ def plan_restore(journal: Journal, run: str, *, partition: str = "") -> tuple[Sw
     undone_outputs: set[str] = set()
     brought_back: set[str] = set()
     for intent in swaps:
-        _check_restorable(journal, intent, undone=undone_outputs, back=brought_back)
+        _check_restorable(journal, intent, undone=undone_outputs, back=brought_back, catalog=catalog)
         undone_outputs |= {intent.published(output) for output in intent.outputs}
         brought_back |= {intent.place(file) for file in intent.inputs}
     return tuple(swaps)
@@ -37,11 +41,16 @@ def is_undone(journal: Journal, run: str) -> bool:
     return all(journal.has_mark(i, "restored") for i in journal.read_intents(run) if journal.has_mark(i, "done"))
 
 
-def restore_swap(journal: Journal, intent: SwapIntent, *, by: str, now_seconds: float) -> None:
+def restore_swap(
+    journal: Journal, intent: SwapIntent, *, by: str, now_seconds: float, catalog: LocationCatalog | None = None
+) -> None:
     """Undo one swap, journalled; running it again after a crash finishes it.
 
     What is taken out waits in the staging of the run that does this: whoever ends that run removes it.
     """
+    if intent.switch is not None:
+        restore_switch(journal, intent, catalog=catalog, now_seconds=now_seconds)
+        return
     io = journal.io
     journal.write_mark(intent, "restoring", Mark(at=now_seconds))
     trash = f"{journal.layout.staging(by)}/{intent.run}-{intent.key}"
@@ -60,7 +69,14 @@ def restore_swap(journal: Journal, intent: SwapIntent, *, by: str, now_seconds: 
     remove_empty_backup(io, intent)
 
 
-def _check_restorable(journal: Journal, intent: SwapIntent, *, undone: set[str], back: set[str]) -> None:
+def _check_restorable(
+    journal: Journal,
+    intent: SwapIntent,
+    *,
+    undone: set[str],
+    back: set[str],
+    catalog: LocationCatalog | None,
+) -> None:
     io = journal.io
     if journal.has_mark(intent, "cleaned", "cleaning"):
         raise RefusedError(f"The originals of run {intent.run} were cleaned away; it cannot be undone any more.")
@@ -70,6 +86,9 @@ def _check_restorable(journal: Journal, intent: SwapIntent, *, undone: set[str],
         # A later round of this very run may have merged it again; that one is undone first.
         if intent.published(output) not in back and not is_as_recorded(io, intent, output):
             _check_not_in_use(journal, intent, output)
+    if intent.switch is not None:
+        check_switch_restorable(io, intent, catalog=catalog)
+        return
     for file in intent.inputs:
         if io.stat(intent.kept(file)) is None:
             raise RefusedError(f"The original {intent.kept(file)} is gone; nothing was changed.")

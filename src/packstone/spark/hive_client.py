@@ -1,0 +1,108 @@
+"""Hive's own client of its metastore, inside Spark's Java: where a partition is, and one call that moves it.
+
+Spark's SQL can set a location too, but not the statistics in the same call; and Hive counts the files of a new location
+itself, and forgets the number of rows, unless it is told not to.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from packstone.errors import InvalidInputError, UnavailableError
+from packstone.spark.session import is_connect
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from packstone.spark.session import SparkHandle
+
+HIVE_SUPPORT: Final = ("spark.sql.catalogImplementation", "hive")
+_KEEP_NUMBERS: Final = {"DO_NOT_UPDATE_STATS": "true"}
+
+
+class SparkHiveClient:
+    """A client that connects when it is first asked."""
+
+    def __init__(self, open_spark: Callable[[], SparkHandle]) -> None:
+        self._open_spark = open_spark
+        self._handle: SparkHandle | None = None
+        self._client: Any = None
+
+    def read_location(self, table: str, partition: str) -> str | None:
+        """Where a partition is now; None if there is no such partition."""
+        database, _, name = table.partition(".")
+        try:
+            found = self._connected().getPartition(database, name, partition)
+        except Exception as error:
+            if "NoSuchObjectException" in _said(error):
+                return None
+            raise _unavailable("read", table, error) from error
+        return str(found.getSd().getLocation())
+
+    def set_location(self, table: str, partition: str, *, location: str, numbers: dict[str, int]) -> None:
+        """In one call: the partition is there, with these statistics."""
+        database, _, name = table.partition(".")
+        client = self._connected()
+        try:
+            found = client.getPartition(database, name, partition)
+            found.getSd().setLocation(location)
+            for key, number in numbers.items():
+                found.getParameters().put(key, str(number))
+            client.alter_partition(database, name, found, self._context())
+        except Exception as error:
+            raise _unavailable("changed", table, error) from error
+
+    def set_numbers(self, table: str, partition: str, numbers: dict[str, int]) -> None:
+        """Correct the statistics of a partition whose files changed in place."""
+        location = self.read_location(table, partition)
+        if location is not None:
+            self.set_location(table, partition, location=location, numbers=numbers)
+
+    def close(self) -> None:
+        """Let go of the client, and of the session if it is ours."""
+        if self._client is not None:
+            self._client.close()
+            self._client = None
+        if self._handle is not None:
+            self._handle.stop()
+            self._handle = None
+
+    def _connected(self) -> Any:  # noqa: ANN401 - a Java object
+        if self._client is None:
+            self._handle = self._open_spark()
+            spark = self._handle.spark
+            if is_connect(spark):
+                raise InvalidInputError("--publish location speaks to Hive's own client, which Spark Connect has not.")
+            if spark.conf.get(HIVE_SUPPORT[0], "in-memory") != "hive":
+                raise InvalidInputError(
+                    "The Spark session has no Hive support; give --conf spark.sql.catalogImplementation=hive, and tell "
+                    "Spark where the metastore is (hive-site.xml, or spark.hadoop.hive.metastore.uris)."
+                )
+            hadoop = spark._jsc.hadoopConfiguration()  # noqa: SLF001 - there is no public way to Hive's client
+            hive = spark._jvm.org.apache.hadoop.hive  # noqa: SLF001 - as above
+            conf = hive.conf.HiveConf(hadoop, spark._jsc.getClass())  # noqa: SLF001 - as above
+            try:
+                self._client = hive.metastore.HiveMetaStoreClient(conf)
+            except Exception as error:
+                raise UnavailableError(f"Hive's metastore does not answer: {_first_line(error)}") from error
+        return self._client
+
+    def _context(self) -> Any:  # noqa: ANN401 - a Java object
+        jvm: Any = self._handle.spark._jvm if self._handle is not None else None  # noqa: SLF001 - as above
+        values = jvm.java.util.HashMap()
+        for key, value in _KEEP_NUMBERS.items():
+            values.put(key, value)
+        return jvm.org.apache.hadoop.hive.metastore.api.EnvironmentContext(values)
+
+
+def _unavailable(verb: str, table: str, error: Exception) -> UnavailableError:
+    return UnavailableError(f"The metastore's word on {table} could not be {verb}: {_first_line(error)}")
+
+
+def _said(error: Exception) -> str:
+    java = getattr(error, "java_exception", None)
+    return str(java.toString()) if java is not None else str(error)
+
+
+def _first_line(error: Exception) -> str:
+    return _said(error).splitlines()[0]

@@ -1,0 +1,76 @@
+"""Runs that publish by location, with a catalogue in one file; ``fork_server.py`` runs them in own processes.
+
+The catalogue is changed by one step of the store, as a metastore by one call, so a matrix of kills has it too.
+"""
+
+import json
+
+from packstone.model.file_format import FileFormat
+from packstone.model.merge_options import MergeOptions
+from packstone.model.told import Told
+from packstone.service.hive_table import HiveTable
+from packstone.storage.local import LocalFileIO
+from packstone.tables.hive.listing import NamedFolder
+from packstone.tables.hive.partition_values import parse_partition
+from packstone.tables.hive.switch import ByLocation
+
+TABLE = "sales.orders"
+
+
+class FileCatalog:
+    """Where each partition is, and its numbers, in one file."""
+
+    def __init__(self, io, path) -> None:
+        self._io, self._path = io, path
+
+    def read(self):
+        """Everything."""
+        return json.loads(self._io.read_bytes(self._path))
+
+    def read_location(self, table, partition):
+        """Where a partition is."""
+        assert table == TABLE
+        return self.read()[partition]["location"]
+
+    def set_location(self, table, partition, *, location, numbers):
+        """Change it in one step."""
+        assert table == TABLE
+        self._io.replace(self._path, json.dumps(self.read() | {partition: {"location": location, **numbers}}).encode())
+
+
+def catalog_of(path, io=None):
+    """The catalogue of a table."""
+    return FileCatalog(io or LocalFileIO(), f"{path}.catalog")
+
+
+def open_published(path, io=None):
+    """A table whose partitions are published by their location."""
+    io = io or LocalFileIO()
+    catalog = catalog_of(path, io)
+
+    def folders():
+        for partition, facts in sorted(catalog.read().items()):
+            told = Told(name=partition, file_format=FileFormat.PARQUET, values=parse_partition(partition))
+            yield NamedFolder(partition=partition, directory=facts["location"].removeprefix("file:"), told=told)
+
+    return HiveTable(path, io=io, folders=folders, publish=ByLocation(table=TABLE, catalog=catalog))
+
+
+def location_compact(io, path, **options):
+    """Merge and publish by location; say how it ended."""
+    return open_published(path, io).compact(MergeOptions(**options)).to_json()
+
+
+def location_restore(io, path, run):
+    """Undo a run."""
+    return open_published(path, io).restore(run).to_json()
+
+
+def location_clean(io, path):
+    """Remove old folders."""
+    return open_published(path, io).clean().to_json()
+
+
+def location_recover(io, path):
+    """Mend what the dead left."""
+    return open_published(path, io).recover().to_json()

@@ -1,0 +1,136 @@
+"""A program with a Spark session on a metastore, for tests: Spark keeps its metastore for as long as its process lives.
+
+live_session.py work FACTS    merges tables of all formats by name, in place and by location, and says what it saw
+live_session.py read FACTS    reads one table again and again until a file tells it to stop, and says what it saw
+"""
+
+import json
+import shutil
+import sys
+import time
+from pathlib import Path
+from types import SimpleNamespace
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from metastore_lake import DAYS, FORMATS, make_session, names
+
+from packstone.cli.main import run
+from packstone.metastore.database import MetastoreDatabase
+
+DAY = DAYS[0]
+READ = "select count(*), sum(id), count(distinct id) from sales.t_parquet"
+
+
+def work(facts, spark) -> dict:
+    """Fill the tables, merge them, undo some of it; the rows are looked at by Spark in between."""
+    warehouse = Path(facts["warehouse"]) / "sales.db"
+    fill(spark, warehouse)
+    seen = {"before": rows_of(spark), "merged": {}, "files": {}}
+    Path(facts["filled"]).touch()
+    wait_for(Path(facts["reading"]))
+    for name in (*FORMATS, "mixed"):
+        table = "mixed" if name == "mixed" else f"t_{name}"
+        how = "location" if name in ("parquet", "orc", "mixed") else "in-place"
+        seen["merged"][table] = packstone(facts, "compact", f"sales.{table}", "--publish", how)
+    seen["after"] = rows_of(spark)
+    seen["numbers"] = numbers_of(facts, ("t_parquet", "t_orc", "t_textfile"))
+    seen["restored"] = packstone(facts, "restore", seen["merged"]["t_parquet"]["run"], "sales.t_parquet", "--yes")
+    seen["restored location"] = numbers_of(facts, ("t_parquet",))["t_parquet"]["location"]
+    seen["again"] = packstone(facts, "compact", "sales.t_parquet", "--publish", "location")
+    seen["at the end"] = rows_of(spark, ("t_parquet",))
+    for table in ("t_textfile", "t_avro", "t_sequencefile", "t_rcfile"):
+        seen["files"][table] = names(warehouse / table / f"dt={DAY}")
+    return seen
+
+
+def fill(spark, warehouse: Path) -> None:
+    """Six small files for each format; the partitions of the mixed table get files of their own formats."""
+    for name in FORMATS:
+        for day in DAYS:  # the metastore knows both; Spark wants their folders
+            (warehouse / f"t_{name}" / f"dt={day}").mkdir(parents=True)
+        spark.sql(
+            f"insert into sales.t_{name} partition (dt='{DAY}') "
+            "select /*+ repartition(6) */ id, concat('n', id) from range(60)"
+        )
+    for name, format_of in (("text", "textfile"), ("parquet", "parquet"), ("orc", "orc")):
+        folder = warehouse / "mixed" / f"dt={name}"
+        shutil.rmtree(folder, ignore_errors=True)
+        shutil.copytree(warehouse / f"t_{format_of}" / f"dt={DAY}", folder)
+
+
+def rows_of(spark, tables=(*(f"t_{name}" for name in FORMATS), "mixed")) -> dict[str, list]:
+    """All rows of these tables, in an order."""
+    for table in tables:
+        spark.catalog.refreshTable(f"sales.{table}")
+    return {
+        table: [list(row) for row in spark.sql(f"select dt, id, name from sales.{table} order by dt, id").collect()]
+        for table in tables
+    }
+
+
+def numbers_of(facts, tables) -> dict[str, dict]:
+    """What the metastore's database says of a partition."""
+    found = {}
+    with MetastoreDatabase(facts["url"]) as metastore:
+        for table in tables:
+            partition = metastore.find_partition(metastore.find_table("sales", table), f"dt={DAY}")
+            folder = Path(partition.storage.location.removeprefix("file:"))
+            data = [folder / name for name in names(folder)]
+            found[table] = {
+                "location": partition.storage.location,
+                "told": [partition.params.get("numFiles"), partition.params.get("totalSize")],
+                "found": [str(len(data)), str(sum(path.stat().st_size for path in data))],
+            }
+    return found
+
+
+def packstone(facts, *arguments: str) -> dict:
+    """Run the command line in this process, where it finds the session."""
+    import contextlib
+    import io
+
+    out, err = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        code = run([*arguments, "--metastore", facts["url"], "--format", "json"])
+    assert code == 0, (arguments, code, out.getvalue(), err.getvalue())
+    return json.loads(out.getvalue())
+
+
+def read(facts, spark) -> dict:
+    """Read until told to stop, every other time with fresh metadata."""
+    wait_for(Path(facts["filled"]), or_else=Path(facts["stop"]))
+    seen, files, times = [], set(), 0
+    while not Path(facts["stop"]).exists():
+        if times % 2:
+            spark.catalog.refreshTable("sales.t_parquet")
+        seen.append(list(spark.sql(READ).first()))
+        files |= {
+            row[0].rpartition("/")[0]
+            for row in spark.sql("select distinct input_file_name() from sales.t_parquet").collect()
+        }
+        times += 1
+        Path(facts["reading"]).touch()
+    return {"seen": seen, "folders": sorted(files)}
+
+
+def wait_for(path: Path, *, or_else: Path | None = None) -> None:
+    """Wait for the other process, or for its end."""
+    until = time.monotonic() + 120
+    while not path.exists() and not (or_else is not None and or_else.exists()):
+        assert time.monotonic() < until, path
+        time.sleep(0.05)
+
+
+def main() -> None:
+    """Do what is asked; the answer goes to a file, for Java talks on stdout."""
+    facts = json.loads(Path(sys.argv[2]).read_text(encoding="utf-8"))
+    server = SimpleNamespace(kind=facts["kind"], port=facts["port"])
+    spark = make_session(server, facts["database"], Path(facts["warehouse"]), new=False)
+    answer = {"work": work, "read": read}[sys.argv[1]](facts, spark)
+    Path(facts[f"{sys.argv[1]}_answer"]).write_text(json.dumps(answer), encoding="utf-8")
+    spark.stop()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,96 @@
+"""Spark with Hive support on a metastore in MariaDB and in PostgreSQL: tables of all formats, merged by name."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from metastore_lake import FORMATS, JARS, FilledMetastore
+
+PROGRAM = Path(__file__).with_name("live_session.py")
+ROWS = [["2026-01-01", number, f"n{number}"] for number in range(60)]
+MIXED = [[kind, number, f"n{number}"] for kind in ("orc", "parquet", "text") for number in range(60)]
+
+
+@pytest.fixture(scope="module", params=["mariadb", "postgres"])
+def live(request, tmp_path_factory):
+    """One session that works, and on MariaDB beside it one that reads all the time; what both saw."""
+    if not JARS[request.param].exists():
+        pytest.skip(f"{JARS[request.param]} is not installed (scripts/ensure-databases says how)")
+    root = tmp_path_factory.mktemp(f"live-{request.param}")
+    server = request.getfixturevalue(request.param)
+    metastore = FilledMetastore(server, root)
+    marks = {name: str(root / name) for name in ("filled", "reading", "stop", "work_answer", "read_answer")}
+    facts = {"kind": server.kind, "port": server.port, "database": metastore.url.rpartition("/")[2], **marks}
+    facts |= {"url": metastore.url, "warehouse": str(metastore.warehouse)}
+    (root / "facts.json").write_text(json.dumps(facts), encoding="utf-8")
+    if server.kind != "mariadb":
+        Path(marks["reading"]).touch()  # nobody to wait for
+        return finish(root, start(root, "work"), "work")
+    reader = start(root, "read")
+    try:
+        work = finish(root, start(root, "work"), "work")
+    finally:
+        Path(marks["stop"]).touch()
+        read = finish(root, reader, "read")
+    return {**work, "reader": read}
+
+
+def finish(root, process, what):
+    """Wait for a program; what it answers."""
+    assert process.wait(timeout=400) == 0, (root / f"{what}.log").read_text()[-3000:]
+    return json.loads((root / f"{what}_answer").read_text())
+
+
+def start(root, what):
+    """Start the program, with its own history and what it says in a file."""
+    java = Path(sys.prefix) / "java"
+    env = {
+        **os.environ,
+        **({"JAVA_HOME": str(java)} if "JAVA_HOME" not in os.environ and java.is_dir() else {}),
+        "PACKSTONE_ENGINE": "inline",  # the session is there for Hive and for reading
+        "PACKSTONE_HISTORY": f"sqlite:///{root}/history.db",
+        "PACKSTONE_LOGS": str(root),
+        "PYSPARK_PYTHON": sys.executable,
+        "SPARK_LOCAL_DIRS": str(root),
+        "SPARK_LOCAL_IP": "127.0.0.1",
+    }
+    with (root / f"{what}.log").open("wb") as log:
+        command = [sys.executable, str(PROGRAM), what, str(root / "facts.json")]
+        return subprocess.Popen(command, env=env, stdout=log, stderr=subprocess.STDOUT, cwd=root)
+
+
+def test_rows_stay(live):
+    """Parquet, ORC, text, Avro, SequenceFile, RCFile and partitions of three formats: Spark reads the same rows."""
+    for moment in ("before", "after"):
+        assert live[moment] == {**{f"t_{name}": ROWS for name in FORMATS}, "mixed": MIXED}, moment
+    assert live["at the end"] == {"t_parquet": ROWS}
+    for table, outcome in live["merged"].items():
+        partitions = 3 if table == "mixed" else 1
+        assert (outcome["files_before"], outcome["files_after"]) == (6 * partitions, partitions), table
+    assert [len(found) for found in live["files"].values()] == [1, 1, 1, 1]
+
+
+def test_a_restore_goes_back_and_a_merge_forth(live):
+    """Both by name, through Hive's own client."""
+    assert (live["restored"]["status"], live["again"]["status"]) == ("restored", "committed")
+    assert live["restored location"].endswith("/sales.db/t_parquet/dt=2026-01-01")
+
+
+def test_hazard_26_statistics_follow(live):
+    """A partition that was published by its location has its new number of files and bytes in the metastore."""
+    for table in ("t_parquet", "t_orc"):
+        numbers = live["numbers"][table]
+        assert numbers["told"] == numbers["found"], table
+        assert numbers["found"][0] == "1"
+        assert f"/.packstone/{table}/versions/" in numbers["location"]
+
+
+@pytest.mark.parametrize("live", ["mariadb"], indirect=True)
+def test_hazard_15_readers_see_neither_a_gap_nor_a_double(live):
+    """A Spark in another process reads all through publications and a restore: every answer is the whole table."""
+    assert {tuple(seen) for seen in live["reader"]["seen"]} == {(60, sum(range(60)), 60)}
+    assert len(live["reader"]["seen"]) > 2
+    assert any("/versions/" in folder for folder in live["reader"]["folders"])

@@ -1,0 +1,271 @@
+"""Publishing by location: what readers see, and a real SIGKILL at every step of it."""
+
+import json
+import shutil
+from functools import partial
+from pathlib import Path
+
+import pytest
+from location_calls import catalog_of, open_published
+
+from packstone.errors import RefusedError
+from packstone.model.merge_options import MergeOptions
+from packstone.service.hive_table import HiveTable
+from packstone.storage.local import LocalFileIO
+from packstone.tables.hive.switch import new_location
+
+MERGE = {"target_bytes": 1_700, "threshold_bytes": 2_000, "min_files": 2}
+MOMENTS = ("before", "after")
+KILLED = -9
+
+
+class Scene:
+    """Two partitions, one with a file that is too big to be merged, at a path that can be set back."""
+
+    def __init__(self, lake, tree, aside):
+        self.lake, self.tree, self.aside = lake, tree, aside
+        self.path = str(lake.table)
+        lake.parquet("dt=1", files=4)
+        lake.parquet("dt=1", files=1, rows=3_000)
+        lake.text("dt=1", {"_SUCCESS": b""})
+        lake.parquet("dt=2", files=3)
+        self.ids = lake.ids()
+        places = {f"dt={day}": {"location": f"file:{lake.table}/dt={day}"} for day in (1, 2)}
+        Path(f"{self.path}.catalog").write_text(json.dumps(places), encoding="utf-8")
+        self.before = tree(lake.table)
+        shutil.copytree(lake.root, aside)
+
+    def set_back(self):
+        """As it was at the start."""
+        shutil.rmtree(self.lake.root)
+        shutil.copytree(self.aside, self.lake.root)
+
+    def folder(self, partition):
+        """Where a reader would look."""
+        return Path(catalog_of(self.path).read_location("sales.orders", partition).removeprefix("file:"))
+
+    def rows(self):
+        """What a reader sees who asks the catalogue."""
+        from metastore_lake import read_ids
+
+        return read_ids(*(self.folder(f"dt={day}") for day in (1, 2)))
+
+    def check_mended(self, where):
+        """Every row once; nothing staged; nothing left to recover."""
+        assert self.rows() == self.ids, where
+        assert not list((self.lake.root / ".packstone" / "orders" / "staging").rglob("*")), where
+        assert open_published(self.path).recover().to_json()["status"] == "nothing-to-do", where
+
+    def restore_all(self):
+        """Undo every run that published something, newest first."""
+        journal = open_published(self.path).journal
+        for run in reversed(journal.list_runs()):
+            if any(journal.has_mark(intent, "done") for intent in journal.read_intents(run)):
+                open_published(self.path).restore(run)
+
+
+@pytest.fixture
+def scene(lake, tree, tmp_path):
+    """The scene."""
+    return Scene(lake, tree, tmp_path / "aside")
+
+
+def test_hazard_16_a_new_folder_whole_or_the_old_one(scene):
+    """The old folder is untouched, the new one has all rows, big files and markers too, and the numbers are right."""
+    outcome = open_published(scene.path).compact(MergeOptions(**MERGE))
+    assert (outcome.status, outcome.swap_ms) == ("committed", 0.0)
+    assert scene.tree(scene.lake.table) == scene.before
+    assert scene.rows() == scene.ids
+    folder = scene.folder("dt=1")
+    assert folder == scene.lake.root / ".packstone" / "orders" / "versions" / outcome.run / "dt=1"
+    assert (folder / "_SUCCESS").exists()
+    facts = catalog_of(scene.path).read()["dt=1"]
+    data = [path for path in folder.iterdir() if not path.name.startswith("_")]
+    assert (facts["numFiles"], facts["totalSize"]) == (len(data), sum(path.stat().st_size for path in data))
+    assert open_published(scene.path).compact(MergeOptions(**MERGE)).status == "nothing-to-do"
+
+
+def kill_at(scene, children, call, *, steps, moment, check, **arguments):
+    """Kill a call at each of these steps, and let ``check`` look at what is left."""
+    for step, name in steps:
+        where = f"killed {moment} step {step}: {name}"
+        fault = {"step": step, "action": "kill", "moment": moment}
+        assert children.run(call, path=scene.path, fault=fault, **arguments)["status"] == KILLED, where
+        check(where)
+        scene.set_back()
+
+
+def check_compaction(scene, where):
+    """Readers see every row once before and after recovery, and all can be undone."""
+    assert scene.rows() == scene.ids, where
+    open_published(scene.path).recover()
+    scene.check_mended(where)
+    scene.restore_all()
+    assert scene.tree(scene.lake.table) == scene.before, where
+    assert scene.rows() == scene.ids, where
+
+
+def test_killed_at_every_step_of_a_switch(scene, children):
+    """From the intent of a partition to its last mark, whatever step it is killed at, nothing is lost or doubled."""
+    steps = list(enumerate(children.run("location_compact", path=scene.path, **MERGE)["steps"]))
+    scene.set_back()
+    ends = [at for at, name in steps if name.endswith(("dt=1~1.intent.json", "dt=1~1.done.json"))]
+    assert len(ends) == 2
+    switch = steps[ends[0] : ends[1] + 1]
+    assert any("catalog" in name for _, name in switch)
+    check = partial(check_compaction, scene)
+    kill_at(scene, children, "location_compact", steps=switch, moment="after", check=check, **MERGE)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("moment", MOMENTS)
+def test_killed_at_every_step(scene, children, moment):
+    """The same for every step of the run, before and after it; and the table can be merged again."""
+    steps = list(enumerate(children.run("location_compact", path=scene.path, **MERGE)["steps"]))
+    scene.set_back()
+
+    def check(where):
+        assert scene.rows() == scene.ids, where
+        open_published(scene.path).recover()
+        open_published(scene.path).compact(MergeOptions(**MERGE))
+        check_compaction(scene, where)
+
+    kill_at(scene, children, "location_compact", steps=steps, moment=moment, check=check, **MERGE)
+
+
+@pytest.fixture
+def published(scene):
+    """A published table in which a file arrived since; answers with the run and the rows."""
+    outcome = open_published(scene.path).compact(MergeOptions(**MERGE))
+    scene.lake._next = 500
+    newer = scene.lake.parquet("new", files=1)
+    shutil.move(next(newer.iterdir()), scene.folder("dt=1") / "newer.parquet")
+    newer.rmdir()
+    shutil.rmtree(scene.aside)
+    shutil.copytree(scene.lake.root, scene.aside)
+    return outcome.run, scene.rows()
+
+
+def check_restored(scene, run, rows, where):
+    """Readers see every row once, the newer ones too, before and after; the old folder is the partition's again."""
+    assert scene.rows() == rows, where
+    open_published(scene.path).recover()
+    open_published(scene.path).restore(run)
+    assert scene.rows() == rows, where
+    assert scene.folder("dt=1") == scene.lake.table / "dt=1", where
+    assert not list((scene.lake.root / ".packstone" / "orders").rglob("*.parquet")), where
+
+
+def test_hazard_42_restore_takes_newer_files_along(scene, published):
+    """What arrived in the new folder since is in the old one afterwards, with the originals."""
+    run, rows = published
+    report = open_published(scene.path).restore(run)
+    assert (report.files_restored, report.partitions) == (7, ("dt=1", "dt=2"))
+    check_restored(scene, run, rows, "restored")
+    assert "newer.parquet" in scene.lake.names("dt=1")
+
+
+def test_restore_killed_around_the_call(scene, children, published):
+    """A restore that died beside the call to the metastore is finished by the next command."""
+    run, rows = published
+    steps = list(enumerate(children.run("location_restore", path=scene.path, run=run)["steps"]))
+    scene.set_back()
+    calls = [at for at, name in steps if "catalog" in name]
+    chosen = [steps[at + way] for at in calls for way in (-1, 0, 1)]
+    check = partial(check_restored, scene, run, rows)
+    kill_at(scene, children, "location_restore", steps=chosen, moment="after", check=check, run=run)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("moment", MOMENTS)
+def test_restore_killed_at_every_step(scene, children, published, moment):
+    """Whatever step a restore is killed at, the next command finishes it."""
+    run, rows = published
+    steps = list(enumerate(children.run("location_restore", path=scene.path, run=run)["steps"]))
+    scene.set_back()
+    check = partial(check_restored, scene, run, rows)
+    kill_at(scene, children, "location_restore", steps=steps, moment=moment, check=check, run=run)
+
+
+def test_keep_days(scene):
+    """Old folders go when their time is over, and only where the metastore says that nobody reads them."""
+    open_published(scene.path).compact(MergeOptions(**MERGE, keep_days=0))
+    blind = HiveTable(scene.path).clean().to_json()
+    assert (blind["files"], len(blind["left_alone"])) == (0, 2)
+    assert open_published(scene.path).clean(dry_run=True).to_json()["files"] == 8
+    catalog = catalog_of(scene.path)
+    moved = catalog.read_location("sales.orders", "dt=2")
+    catalog.set_location("sales.orders", "dt=2", location=f"file:{scene.path}/dt=2", numbers={})
+    cleaned = open_published(scene.path).clean().to_json()
+    assert (cleaned["files"], len(cleaned["left_alone"])) == (5, 1)
+    assert scene.rows() == scene.ids
+    catalog.set_location("sales.orders", "dt=2", location=moved, numbers={})
+    assert open_published(scene.path).clean().to_json()["files"] == 3
+    assert scene.rows() == scene.ids
+    assert [path.name for path in scene.lake.table.rglob("*") if path.is_file()] == ["_SUCCESS"]
+
+
+def test_a_file_that_arrives_meanwhile_is_a_conflict(scene, monkeypatch):
+    """A new file in the old folder would be seen by nobody: the partition stays where it is, with the new file."""
+    catalog = catalog_of(scene.path)
+    table = open_published(scene.path)
+    set_location = type(catalog).set_location
+
+    def late(self, *arguments, **facts):
+        set_location(self, *arguments, **facts)
+        if "versions" in facts["location"] and arguments[1] == "dt=1":
+            scene.lake._next = 900
+            scene.lake.parquet("dt=1", files=1)
+
+    monkeypatch.setattr(type(catalog), "set_location", late)
+    outcome = table.compact(MergeOptions(**MERGE))
+    assert outcome.status == "partial"
+    (skip,) = [one for one in outcome.skipped if one.kind == "conflict"]
+    assert "arrived in the last moment" in skip.why
+    assert scene.folder("dt=1") == scene.lake.table / "dt=1"
+    assert catalog.read()["dt=1"]["numFiles"] == 6
+    assert scene.rows() == sorted([*scene.ids, *range(9000, 9010)])
+
+
+def test_recovery_needs_the_metastore(scene, children):
+    """By its path alone nobody can tell how far it came: it is left, and the sentence says what to run."""
+    steps = children.run("location_compact", path=scene.path, **MERGE)["steps"]
+    scene.set_back()
+    at = next(number for number, name in enumerate(steps) if "catalog" in name)
+    fault = {"step": at, "action": "kill", "moment": "after"}
+    children.run("location_compact", path=scene.path, fault=fault, **MERGE)
+    report = HiveTable(scene.path, io=LocalFileIO()).recover().to_json()
+    assert report["status"] == "conflict"
+    assert "run `packstone recover sales.orders --metastore URL`" in report["left_alone"][0]
+    assert open_published(scene.path).recover().to_json()["status"] == "recovered"
+    scene.check_mended("by name")
+
+
+def test_merged_again_by_location(scene):
+    """A second publication begins where the first ended; the first can be undone only after the second."""
+    first = open_published(scene.path).compact(MergeOptions(**MERGE)).run
+    more = scene.folder("dt=1")
+    scene.lake._next = 700
+    for path in list(scene.lake.parquet("more", files=4).iterdir()):
+        shutil.move(path, more / path.name)
+    rows = scene.rows()
+    second = open_published(scene.path).compact(MergeOptions(**MERGE)).run
+    assert scene.rows() == rows
+    with pytest.raises(RefusedError, match=f"is at .*{second}.* by now; if a later run published it there"):
+        open_published(scene.path).restore(first)
+    open_published(scene.path).restore(second)
+    assert (scene.rows(), scene.folder("dt=1")) == (rows, more)
+
+
+@pytest.mark.parametrize(
+    ("old", "path", "new", "expected"),
+    [
+        ("file:/lake/t/dt=1", "/lake/t/dt=1", "/lake/v/dt=1", "file:/lake/v/dt=1"),
+        ("file:///lake/t/dt=1/", "/lake/t/dt=1", "/lake/v/dt=1", "file:///lake/v/dt=1"),
+        ("/lake/t/dt=1", "/lake/t/dt=1", "/lake/v/dt=1", "file:/lake/v/dt=1"),
+        ("hdfs://nn:1/t/dt=1", "hdfs://nn:1/t/dt=1", "hdfs://nn:1/v/dt=1", "hdfs://nn:1/v/dt=1"),
+    ],
+)
+def test_locations_are_spelled_as_before(old, path, new, expected):
+    """Scheme and authority stay as the metastore has them."""
+    assert new_location(old, path, new) == expected
