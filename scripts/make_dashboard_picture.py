@@ -27,6 +27,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "tests"))
 PACKSTONE = Path(sys.executable).with_name("packstone")
 DAYS = 14
+ROWS_A_FILE = 1_000
 ROWS = 35  # of the dashboard's grid
 TODAY = datetime(2026, 3, 15, tzinfo=UTC)
 GROUND, PANEL, TEXT, QUIET = "#10161e", "#1a222d", "#d6dee6", "#8b98a5"
@@ -93,7 +94,9 @@ def write_files(folder: Path, count: int) -> None:
     """Small Parquet files."""
     folder.mkdir(parents=True)
     for number in range(count):
-        rows = pa.table({"id": range(number * 200, number * 200 + 200), "name": [f"name {n % 17}" for n in range(200)]})
+        first = number * ROWS_A_FILE
+        columns = {f"c{column}": [f"{column} {n % 917}" for n in range(ROWS_A_FILE)] for column in range(12)}
+        rows = pa.table({"id": range(first, first + ROWS_A_FILE), **columns})
         pq.write_table(rows, folder / f"part-{number:04d}.parquet")
 
 

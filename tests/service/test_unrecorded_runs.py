@@ -16,17 +16,19 @@ from database_servers import PASSWORD
 
 PACKSTONE = Path(sys.executable).with_name("packstone")
 
-# A command that is killed when it has committed and is about to be recorded: at the first word to the database, or
-# before it is known what there is to record.
+# A command that is killed when it has committed: before it is known what there is to record, at the first word to the
+# database, or when the database knows and the kept record is about to be removed.
 KILLED = """
 import os, signal, sys
 import packstone.service.record as record
 def die(*_, **__):
     os.kill(os.getpid(), signal.SIGKILL)
-if sys.argv[1] == "facts-known":
+if sys.argv[1] == "facts-unknown":
+    record.BegunRun.record = die
+elif sys.argv[1] == "facts-known":
     record.open_history = die
 else:
-    record.BegunRun.record = die
+    record.Recorder.forget = die
 from packstone.cli.main import main
 main(sys.argv[2:])
 """
@@ -123,20 +125,24 @@ def kill(when, lake, env):
     return json.loads(left.read_bytes())
 
 
-@pytest.mark.parametrize("when", ["facts-known", "facts-unknown"])
-def test_killed_between_commit_and_record(database_server, packstone, quiet_env, lake, unrecorded, monkeypatch, when):
-    """SIGKILL after the commit: the next command records the run from what was kept or from the journal, once."""
-    env = {"PACKSTONE_HISTORY": database_server.fresh()}
+@pytest.mark.parametrize(
+    ("kind", "when"), [("mariadb", "facts-unknown"), ("postgres", "facts-known"), ("mariadb", "recorded")]
+)
+def test_killed_between_commit_and_record(kind, when, request, packstone, quiet_env, lake, unrecorded, monkeypatch):
+    """SIGKILL after the commit: the next commands, two at once, record the run from what is left of it, once."""
+    env = {"PACKSTONE_HISTORY": request.getfixturevalue(kind).fresh()}
     monkeypatch.setenv("PACKSTONE_HISTORY", env["PACKSTONE_HISTORY"])
     lake.parquet("dt=1")
     lake.parquet("dt=2", files=8)
     left = kill(when, lake, quiet_env | env)
     assert (left["facts"] is None) is (when == "facts-unknown")
     assert len(lake.names("dt=1")) == 1
+    at_once = [subprocess.Popen([PACKSTONE, "history"], env=quiet_env | env, stdout=subprocess.PIPE) for _ in range(2)]
+    assert [process.communicate()[0].count(left["run"].encode()) for process in at_once] == [1, 1]
     for _ in range(2):
         (run,) = packstone("history", "--format", "json").json["runs"]
         assert (run["run"], run["files_before"], run["files_after"], run["rows"]) == (left["run"], 14, 2, 140)
-        assert run["status"] == ("committed" if when == "facts-known" else "partial")
+        assert run["status"] == ("partial" if when == "facts-unknown" else "committed")
         assert run["read_seconds_before"] > 0
     lake.parquet("dt=3")
     assert packstone("compact", lake.table).code == 0

@@ -72,15 +72,15 @@ class Recorder:
         if self.write(lambda history: history.set_status(run, RESTORED)) is not None:
             self.keep(entry)
 
-    def write(self, write: Callable[[RunHistory], object]) -> str | None:
-        """Do it, after what could not be done before, or say in one sentence why not."""
+    def write(self, write: Callable[[RunHistory], object], *, run: str = "") -> str | None:
+        """Do it, after what other runs could not do before, or say in one sentence why not."""
         if self.url is None:
             return None
         try:
             with open_history(self.url) as history:
                 key = history_key(self.url)
                 for spool in self._spools:
-                    replay(history, spool, key=key)
+                    replay(history, spool, key=key, besides=run)
                 write(history)
         except PackstoneError as error:
             return error.message
@@ -154,7 +154,9 @@ class BegunRun:
         with contextlib.suppress(Interrupted), finish_first():
             self._is_kept = self._recorder.keep(replace(self.entry, facts=facts))
         try:
-            failure = self._recorder.write(lambda history: history.record_run(facts.run, facts.units, facts.skips))
+            failure = self._recorder.write(
+                lambda history: history.record_run(facts.run, facts.units, facts.skips), run=self.run
+            )
         except Interrupted:
             failure = "It was interrupted."
         if failure is None:

@@ -34,10 +34,12 @@ def open_current_history(url: str) -> RunHistory:
     return history
 
 
-def replay(history: RunHistory, spool: Spool, *, key: str) -> int:
-    """Record what is kept in a folder for this history; return how many runs that were."""
+def replay(history: RunHistory, spool: Spool, *, key: str, besides: str = "") -> int:
+    """Record what is kept in a folder for this history, besides one run; return how many runs that were."""
     count = 0
     for entry in tuple(spool.list_entries(key)):
+        if entry.run == besides:
+            continue
         try:
             if _replay_one(history, entry):
                 spool.remove(entry)
