@@ -7,6 +7,10 @@ import sys
 from pathlib import Path
 
 import pytest
+from location_calls import catalog_of, open_published
+
+from packstone.model.merge_options import MergeOptions
+from packstone.service.clean_all import clean_all
 
 PACKSTONE = Path(sys.executable).with_name("packstone")
 
@@ -81,6 +85,18 @@ def test_two_at_once(tables, lake, quiet_env):
     assert left_for_later or (removed, len(originals(lake))) == (52, 13)
     last = subprocess.run(command, env=quiet_env, check=True, capture_output=True)
     assert (removed + json.loads(last.stdout)["files"], len(originals(lake))) == (52, 13)
+
+
+def test_published_by_location(lake):
+    """Old folders of partitions that were published by location stay until a catalogue says where the rows are."""
+    lake.parquet("dt=1")
+    places = {"dt=1": {"location": f"file:{lake.table}/dt=1"}}
+    Path(f"{lake.table}.catalog").write_text(json.dumps(places), encoding="utf-8")
+    open_published(str(lake.table)).compact(MergeOptions(keep_days=0))
+    blind = clean_all([str(lake.table)], dry_run=False)
+    assert (blind.files, len(blind.tables[0].changed), len(lake.names("dt=1"))) == (0, 1, 6)
+    assert clean_all([str(lake.table)], dry_run=False, catalog=catalog_of(str(lake.table))).files == 6
+    assert not (lake.table / "dt=1").exists()
 
 
 @pytest.mark.parametrize(

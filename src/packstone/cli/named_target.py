@@ -95,6 +95,16 @@ def hive_table(target: str, typed: dict[str, Any], *, history: str | None = None
 
 
 @contextmanager
+def catalog_if_told(typed: dict[str, Any]) -> Iterator[SparkHiveClient | None]:
+    """Hive's own client if there is a metastore, for commands on many tables that may not need it."""
+    if not typed.get("metastore_url") and not os.environ.get(ADDRESS):
+        yield None
+        return
+    with _opened(typed) as (_, client):
+        yield client
+
+
+@contextmanager
 def _opened(typed: dict[str, Any]) -> Iterator[tuple[Metastore, SparkHiveClient]]:
     """The metastore for reading, and Hive's own client, which starts Spark only when it is asked."""
     from packstone.spark.hive_client import HIVE_SUPPORT, SparkHiveClient

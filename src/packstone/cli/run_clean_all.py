@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from packstone.cli import options
 from packstone.cli.draw import draw_lines
+from packstone.cli.named_target import catalog_if_told
 from packstone.cli.output import many, show
 from packstone.cli.run_clean import check_no_expiry
 from packstone.model.sizes import format_bytes
@@ -20,11 +21,12 @@ def clean_all_tables(typed: dict[str, Any]) -> int:
     """Remove originals whose time is over, table by table; 1 if a table could not be reached."""
     check_no_expiry(typed, "--all", "for Hive directories")
     tables = list_recorded_tables(history_address(typed["history_url"]))
-    report = clean_all(tables, dry_run=True)
-    if not typed["dry_run"]:
-        if report.with_runs and not options.confirm(f"Remove {_originals(report)}?", yes=typed["yes"]):
-            return 0
-        report = clean_all(tables, dry_run=False)
+    with catalog_if_told(typed) as catalog:
+        report = clean_all(tables, dry_run=True, catalog=catalog)
+        if not typed["dry_run"]:
+            if report.with_runs and not options.confirm(f"Remove {_originals(report)}?", yes=typed["yes"]):
+                return 0
+            report = clean_all(tables, dry_run=False, catalog=catalog)
     show(
         report.to_json(), output_format=typed["output_format"], draw=lambda console: draw_lines(console, _lines(report))
     )

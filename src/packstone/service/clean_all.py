@@ -19,6 +19,8 @@ from packstone.tables.hive.layout import split_target
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from packstone.tables.hive.switch import LocationCatalog
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unclean:
@@ -73,8 +75,8 @@ def list_recorded_tables(history_url: str) -> tuple[str, ...]:
     return tuple(sorted({split_target(target)[0] for target in targets}))
 
 
-def clean_all(tables: Iterable[str], *, dry_run: bool) -> CleanAllReport:
-    """Clean one table after the other."""
+def clean_all(tables: Iterable[str], *, dry_run: bool, catalog: LocationCatalog | None = None) -> CleanAllReport:
+    """Clean one table after the other; what was published by location only with the catalogue that has it."""
     reports: list[CleanReport] = []
     gone: list[str] = []
     failed: list[Unclean] = []
@@ -83,7 +85,7 @@ def clean_all(tables: Iterable[str], *, dry_run: bool) -> CleanAllReport:
             if open_store(table).stat(table) is None:
                 gone.append(table)
                 continue
-            reports.append(HiveTable(table).clean(dry_run=dry_run))
+            reports.append(HiveTable(table, catalog=catalog).clean(dry_run=dry_run))
         except PackstoneError as error:
             failed.append(Unclean(table=table, why=error.message))
         except OSError as error:
