@@ -8,6 +8,7 @@ import json
 import shutil
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -17,6 +18,8 @@ from metastore_lake import DAYS, FORMATS, make_session, names
 
 from packstone.cli.main import run
 from packstone.metastore.database import MetastoreDatabase
+from packstone.spark.hive_client import SparkHiveClient
+from packstone.spark.session import SparkHandle
 
 DAY = DAYS[0]
 READ = "select count(*), sum(id), count(distinct id) from sales.t_parquet"
@@ -28,13 +31,15 @@ def work(facts, spark) -> dict:
     fill(spark, warehouse)
     seen = {"before": rows_of(spark), "merged": {}, "files": {}}
     Path(facts["filled"]).touch()
+    seen["facts"] = facts_by_client(facts, spark)
     wait_for(Path(facts["reading"]))
     for name in (*FORMATS, "mixed"):
         table = "mixed" if name == "mixed" else f"t_{name}"
         how = "location" if name in ("parquet", "orc", "mixed") else "in-place"
-        seen["merged"][table] = packstone(facts, "compact", f"sales.{table}", "--publish", how)
+        also = ("--statistics",) if how == "in-place" else ()
+        seen["merged"][table] = packstone(facts, "compact", f"sales.{table}", "--publish", how, *also)
     seen["after"] = rows_of(spark)
-    seen["numbers"] = numbers_of(facts, ("t_parquet", "t_orc", "t_textfile"))
+    seen["numbers"] = numbers_of(facts, ("t_parquet", "t_orc", "t_textfile", "t_avro"))
     seen["restored"] = packstone(facts, "restore", seen["merged"]["t_parquet"]["run"], "sales.t_parquet", "--yes")
     seen["restored location"] = numbers_of(facts, ("t_parquet",))["t_parquet"]["location"]
     seen["again"] = packstone(facts, "compact", "sales.t_parquet", "--publish", "location")
@@ -42,6 +47,32 @@ def work(facts, spark) -> dict:
     for table in ("t_textfile", "t_avro", "t_sequencefile", "t_rcfile"):
         seen["files"][table] = names(warehouse / table / f"dt={DAY}")
     return seen
+
+
+def facts_by_client(facts, spark) -> dict:
+    """What Hive's client says of all tables beside what the database says; and a command that has only Spark."""
+    client = SparkHiveClient(lambda: SparkHandle(spark, is_ours=False))
+    differ = []
+    with MetastoreDatabase(facts["url"]) as database:
+        for table in database.list_tables():
+            theirs = client.find_table(table.database, table.name)
+            differ += [str(table)] if comparable(theirs) != comparable(table) else []
+            pairs = zip(
+                sorted(client.list_partitions(theirs), key=lambda one: one.name),
+                sorted(database.list_partitions(table), key=lambda one: one.name),
+                strict=True,
+            )
+            differ += [f"{table} {mine}" for its, mine in pairs if comparable(its) != comparable(mine)]
+            shares = [one.who_shares(table, table.location) for one in (client, database)] if table.location else []
+            differ += [f"{table} is shared with {shares}"] if len(set(shares)) > 1 else []
+    client.close()
+    plan = packstone({**facts, "url": "spark"}, "plan", "sales.t_avro")
+    return {"differ": differ, "plan": [plan["files_before"], plan["files_after"]]}
+
+
+def comparable(one):
+    """Without the numbers that only a database has."""
+    return replace(one, number=0)
 
 
 def fill(spark, warehouse: Path) -> None:

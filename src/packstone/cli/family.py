@@ -40,6 +40,7 @@ HIVE_ONLY = frozenset(
         "header",
         "metastore_url",
         "publish",
+        "statistics",
         "after_publish",
         "backup_dir",
         "keep_days",

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 ADDRESS = "PACKSTONE_METASTORE"
 LOCATION = "location"
+SPARK = "spark"
 
 
 def is_named(target: str, typed: dict[str, Any]) -> bool:
@@ -39,11 +40,10 @@ def is_named(target: str, typed: dict[str, Any]) -> bool:
 
 def check_in_place(target: str, typed: dict[str, Any]) -> None:
     """A path has no location to change, and no table to tell of."""
-    given = (
-        "--publish location" if typed["publish"] == LOCATION else "--after-publish" if typed["after_publish"] else ""
-    )
+    given = ["--publish location"] if typed["publish"] == LOCATION else []
+    given += [f"--{name.replace('_', '-')}" for name in ("statistics", "after_publish") if typed[name]]
     if given:
-        raise InvalidInputError(f"{given} goes with a table's name and --metastore; {target} is a path.")
+        raise InvalidInputError(f"{given[0]} goes with a table's name and --metastore; {target} is a path.")
 
 
 @contextmanager
@@ -64,6 +64,7 @@ def named_table(target: str, typed: dict[str, Any], *, history: str | None = Non
                 path, engine=engine, progress=BarProgress(), history=history, folders=folders, publish=publish
             ),
             by_location=by_location,
+            statistics=client,
         )
 
 
@@ -112,8 +113,9 @@ def _opened(typed: dict[str, Any]) -> Iterator[tuple[Metastore, SparkHiveClient]
 
     settings = read_spark_settings(typed)
     with_hive = replace(settings, conf=(HIVE_SUPPORT, *settings.conf))
-    metastore = open_metastore(typed)
     client = SparkHiveClient(lambda: open_spark(with_hive))
+    address = metastore_address(typed.get("metastore_url"))
+    metastore = client if address == SPARK else open_metastore(address)
     try:
         yield metastore, client
     finally:
@@ -121,11 +123,11 @@ def _opened(typed: dict[str, Any]) -> Iterator[tuple[Metastore, SparkHiveClient]
         metastore.close()
 
 
-def open_metastore(typed: dict[str, Any]) -> Metastore:
-    """Open what ``--metastore`` or the environment names."""
+def open_metastore(address: str) -> Metastore:
+    """Open a metastore's database."""
     from packstone.metastore.database import MetastoreDatabase
 
-    return MetastoreDatabase(metastore_address(typed.get("metastore_url")))
+    return MetastoreDatabase(address)
 
 
 def metastore_address(typed: str | None) -> str:

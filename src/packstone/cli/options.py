@@ -76,7 +76,8 @@ metastore_option: Callable[[Any], Any] = click.option(
     "metastore_url",
     default=None,
     metavar="URL",
-    help="Database of a Hive metastore; TARGET may then be db.table (default: PACKSTONE_METASTORE).",
+    help="Database of a Hive metastore, or the word spark for the one that Spark knows; TARGET may then be db.table "
+    "(default: PACKSTONE_METASTORE).",
 )
 
 publish_options = _stack(
@@ -86,6 +87,11 @@ publish_options = _stack(
         default="in-place",
         show_default=True,
         help="With --metastore, `location`: write a new folder and let the metastore point to it; readers see no gap.",
+    ),
+    click.option(
+        "--statistics",
+        is_flag=True,
+        help="With --metastore: set numFiles and totalSize of what was merged in place, by Hive's own client in Spark.",
     ),
     click.option(
         "--after-publish",

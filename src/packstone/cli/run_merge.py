@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -25,6 +26,7 @@ from packstone.tables.probe import Family
 
 if TYPE_CHECKING:
     from packstone.model.outcome import Outcome
+    from packstone.service.named_table import NamedTable
     from packstone.storage.location import Location
 
 
@@ -61,9 +63,23 @@ def run_named_merge(target: str, typed: dict[str, Any]) -> int:
             take_over=typed["take_over"],
             measure_read=typed["measure_read"],
         )
+        if typed["statistics"]:
+            outcome = _with_statistics(table, outcome)
     if typed["after_publish"] and outcome.units:
         outcome = run_hook(typed["after_publish"], outcome)
     return show_outcome(outcome, output_format=typed["output_format"])
+
+
+def _with_statistics(table: NamedTable, outcome: Outcome) -> Outcome:
+    """The merge is done; statistics that cannot be set are a warning."""
+    from packstone.errors import PackstoneError
+
+    try:
+        table.correct_statistics(outcome)
+    except PackstoneError as error:
+        warning = f"The run is done, but its statistics are not: {error.message}"
+        return replace(outcome, warnings=(*outcome.warnings, warning))
+    return outcome
 
 
 def _plan_hive(path: str, typed: dict[str, Any]) -> Outcome:

@@ -18,7 +18,7 @@ from packstone.service.hive_table import HiveTable
 from packstone.storage.location import parse_location
 from packstone.storage.stores import open_store
 from packstone.tables.hive.layout import find_layout, split_target
-from packstone.tables.hive.listing import NamedFolder
+from packstone.tables.hive.listing import NamedFolder, count_data
 from packstone.tables.hive.partition_values import parse_partition
 from packstone.tables.hive.table_refusals import refuse_named_partition, refuse_table
 
@@ -50,6 +50,13 @@ class Metastore(Protocol):
         """Let go of it."""
 
 
+class Statistics(Protocol):
+    """Whoever can correct the statistics in a metastore."""
+
+    def set_numbers(self, table: str, partition: str, numbers: dict[str, int]) -> None:
+        """Set these numbers of a partition, or, without one, of a table."""
+
+
 @dataclass(frozen=True, slots=True)
 class NamedTable:
     """One table of a metastore that may be merged."""
@@ -58,6 +65,7 @@ class NamedTable:
     metastore: Metastore
     open_target: Callable[[str, FolderSource], HiveTable]
     by_location: bool = False
+    statistics: Statistics | None = None
 
     @classmethod
     def find(
@@ -67,6 +75,7 @@ class NamedTable:
         metastore: Metastore,
         open_target: Callable[[str, FolderSource], HiveTable],
         by_location: bool = False,
+        statistics: Statistics | None = None,
     ) -> NamedTable:
         """Look a table up; RefusedError says why one must not be merged, or not in this way."""
         facts = metastore.find_table(*name.split("."))
@@ -75,7 +84,7 @@ class NamedTable:
             why = "has no partitions, and only partitions are published by their location; publish it in place"
         if why is not None:
             raise RefusedError(f"{facts.full_name} {why}; nothing was changed.", table=facts.full_name)
-        found = cls(facts, metastore, open_target, by_location)
+        found = cls(facts, metastore, open_target, by_location, statistics)
         found.check_alone(facts.location)
         return found
 
@@ -119,6 +128,23 @@ class NamedTable:
             target.compact(options, filters=filters, budget=budget, take_over=take_over, measure_read=measure_read)
             for target in self.targets()
         )
+
+    def correct_statistics(self, outcome: Outcome) -> None:
+        """Set ``numFiles`` and ``totalSize`` of what a run changed in place, one partition after the other."""
+        merged = {unit.partition for unit in outcome.units}
+        name, catalog = self.facts.full_name, self.statistics
+        if catalog is None:
+            return
+        if not self.facts.partition_keys:
+            if merged:
+                catalog.set_numbers(name, "", count_data(open_store(self._root), self._root))
+            return
+        layout, _ = find_layout(open_store(self._root), self._root)
+        for partition in self.metastore.list_partitions(self.facts):
+            path = parse_location(partition.storage.location).path
+            inside = layout.name_inside(path)
+            if (split_target(path)[1] if inside is None else inside) in merged:
+                catalog.set_numbers(name, partition.name, count_data(open_store(path), path))
 
     def targets(self) -> Iterator[HiveTable]:
         """The table's own folder, if anything lies in it, and every partition elsewhere."""

@@ -1,4 +1,4 @@
-"""Hive's own client of its metastore, inside Spark's Java: where a partition is, and one call that moves it.
+"""Hive's own client of its metastore, inside Spark's Java: facts of tables, and one call that moves a partition.
 
 Spark's SQL can set a location too, but not the statistics in the same call; and Hive counts the files of a new location
 itself, and forgets the number of rows, unless it is told not to.
@@ -9,14 +9,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from packstone.errors import InvalidInputError, UnavailableError
+from packstone.spark.hive_facts import partition_facts, table_facts
 from packstone.spark.session import is_connect
+from packstone.tables.hive.partition_values import unescape
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
+    from packstone.model.metastore import PartitionFacts, TableFacts
     from packstone.spark.session import SparkHandle
 
 HIVE_SUPPORT: Final = ("spark.sql.catalogImplementation", "hive")
+_PAGE: Final = 500
 _KEEP_NUMBERS: Final = {"DO_NOT_UPDATE_STATS": "true"}
 
 
@@ -27,6 +31,53 @@ class SparkHiveClient:
         self._open_spark = open_spark
         self._handle: SparkHandle | None = None
         self._client: Any = None
+
+    @property
+    def key(self) -> str:
+        """Which metastore this is: the one that Spark knows."""
+        return "of Spark"
+
+    def find_table(self, database: str, name: str) -> TableFacts:
+        """One table; InvalidInputError if there is none."""
+        try:
+            return table_facts(self._connected().getTable(database.lower(), name.lower()))
+        except Exception as error:
+            if "NoSuchObjectException" in _said(error):
+                raise InvalidInputError(f"The metastore {self.key} has no table {database}.{name}.") from error
+            raise _unavailable("read", f"{database}.{name}", error) from error
+
+    def list_partitions(self, table: TableFacts) -> Iterator[PartitionFacts]:
+        """The partitions of one table, in the order of their names; a page of their facts at a time."""
+        client, at = self._connected(), (table.database, table.name)
+        try:
+            names = [str(name) for name in client.listPartitionNames(*at, -1)]
+            for first in range(0, len(names), _PAGE):
+                page = names[first : first + _PAGE]
+                found = client.getPartitionsByNames(*at, self._java_list(page))
+                by_values = {tuple(str(value) for value in one.getValues()): one for one in found}
+                for name in page:
+                    partition = by_values.get(_values_of(name))
+                    if partition is not None:  # else dropped since its name was listed
+                        yield partition_facts(partition, name)
+        except Exception as error:
+            raise _unavailable("read", table.full_name, error) from error
+
+    def who_shares(self, table: TableFacts, location: str) -> str | None:
+        """Name another table whose own folder is at, above or below a location; their partitions are not asked."""
+        client, mine = self._connected(), f"{location.rstrip('/')}/"
+        for database in client.getAllDatabases():
+            names = [str(name) for name in client.getAllTables(database)]
+            for first in range(0, len(names), _PAGE):
+                for other in client.getTableObjectsByName(database, self._java_list(names[first : first + _PAGE])):
+                    found = f"{other.getDbName()}.{other.getTableName()}"
+                    theirs = f"{str(other.getSd().getLocation() or '').rstrip('/')}/"
+                    if (
+                        found != table.full_name
+                        and theirs != "/"
+                        and (mine.startswith(theirs) or theirs.startswith(mine))
+                    ):
+                        return found
+        return None
 
     def read_location(self, table: str, partition: str) -> str | None:
         """Where a partition is now; None if there is no such partition."""
@@ -53,10 +104,21 @@ class SparkHiveClient:
             raise _unavailable("changed", table, error) from error
 
     def set_numbers(self, table: str, partition: str, numbers: dict[str, int]) -> None:
-        """Correct the statistics of a partition whose files changed in place."""
-        location = self.read_location(table, partition)
-        if location is not None:
-            self.set_location(table, partition, location=location, numbers=numbers)
+        """Correct the statistics of a partition whose files changed in place, or of a table without partitions."""
+        if partition:
+            location = self.read_location(table, partition)
+            if location is not None:
+                self.set_location(table, partition, location=location, numbers=numbers)
+            return
+        database, _, name = table.partition(".")
+        client = self._connected()
+        try:
+            found = client.getTable(database, name)
+            for key, number in numbers.items():
+                found.getParameters().put(key, str(number))
+            client.alter_table_with_environmentContext(database, name, found, self._context())
+        except Exception as error:
+            raise _unavailable("changed", table, error) from error
 
     def close(self) -> None:
         """Let go of the client, and of the session if it is ours."""
@@ -87,12 +149,24 @@ class SparkHiveClient:
                 raise UnavailableError(f"Hive's metastore does not answer: {_first_line(error)}") from error
         return self._client
 
+    def _java_list(self, values: list[str]) -> Any:  # noqa: ANN401 - a Java object
+        jvm: Any = self._handle.spark._jvm if self._handle is not None else None  # noqa: SLF001 - as above
+        found = jvm.java.util.ArrayList()
+        for value in values:
+            found.add(value)
+        return found
+
     def _context(self) -> Any:  # noqa: ANN401 - a Java object
         jvm: Any = self._handle.spark._jvm if self._handle is not None else None  # noqa: SLF001 - as above
         values = jvm.java.util.HashMap()
         for key, value in _KEEP_NUMBERS.items():
             values.put(key, value)
         return jvm.org.apache.hadoop.hive.metastore.api.EnvironmentContext(values)
+
+
+def _values_of(name: str) -> tuple[str, ...]:
+    """The values in a partition's name, as Hive keeps them: a null is spelled out."""
+    return tuple(unescape(part.partition("=")[2]) for part in name.split("/"))
 
 
 def _unavailable(verb: str, table: str, error: Exception) -> UnavailableError:

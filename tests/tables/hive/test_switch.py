@@ -263,6 +263,7 @@ def test_merged_again_by_location(scene):
         ("file:/lake/t/dt=1", "/lake/t/dt=1", "/lake/v/dt=1", "file:/lake/v/dt=1"),
         ("file:///lake/t/dt=1/", "/lake/t/dt=1", "/lake/v/dt=1", "file:///lake/v/dt=1"),
         ("/lake/t/dt=1", "/lake/t/dt=1", "/lake/v/dt=1", "file:/lake/v/dt=1"),
+        ("s3a://b/t/dt=1", "s3://b/t/dt=1", "s3://b/v/dt=1", "s3a://b/v/dt=1"),
         ("hdfs://nn:1/t/dt=1", "hdfs://nn:1/t/dt=1", "hdfs://nn:1/v/dt=1", "hdfs://nn:1/v/dt=1"),
     ],
 )

@@ -114,6 +114,12 @@ def list_again(io: FileIO, root: str, before: PartitionListing, *, now_seconds: 
     return replace(listing, told=before.told)
 
 
+def count_data(io: FileIO, directory: str) -> dict[str, int]:
+    """What Hive calls the basic statistics of a folder: its visible data files, and their bytes."""
+    found = [entry for entry in io.list_dir(directory) if entry.kind is Kind.FILE and is_data(entry.name)]
+    return {"numFiles": len(found), "totalSize": sum(entry.size_bytes for entry in found)}
+
+
 def is_hidden(name: str) -> bool:
     """Whether Spark and Hive pass over this name: ``_x`` and ``.x``, but ``_x=1`` is a partition."""
     return name.startswith(".") or (name.startswith("_") and "=" not in name) or name.endswith("._COPYING_")

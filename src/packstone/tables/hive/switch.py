@@ -172,9 +172,11 @@ def why_not_cleaned(intent: SwapIntent, catalog: LocationCatalog | None) -> str 
 
 def new_location(old: str, old_path: str, new_path: str) -> str:
     """Spell a new folder as its metastore spells the old one: with the same scheme and authority."""
+    if not new_path.startswith("/"):  # a path of ours begins with our own word for the store: s3 for s3a
+        return old.partition(":")[0] + new_path[new_path.index(":") :]
     end = len(old.rstrip("/")) - len(old_path)
     prefix = old.rstrip("/")[:end] if old.rstrip("/").endswith(old_path) else ""
-    return prefix + new_path if prefix or not new_path.startswith("/") else f"file:{new_path}"
+    return f"{prefix or 'file:'}{new_path}"
 
 
 def _switch(intent: SwapIntent) -> Switch:
