@@ -73,9 +73,11 @@ UNIT = UnitRecord(
 def raw(url):
     """The database through SQLAlchemy alone, in one transaction."""
     engine = create_engine(url)
-    with engine.begin() as connection:
-        yield connection
-    engine.dispose()
+    try:
+        with engine.begin() as connection:
+            yield connection
+    finally:
+        engine.dispose()
 
 
 def test_migrations_make_the_tables_of_the_code(database_server):
@@ -194,7 +196,7 @@ def test_forgetting_runs_forgets_what_belongs_to_them(database_server):
         assert [run.run for run in history.list_runs()] == ["r5"]
         assert history.read_facts("r5").skips != ()
     with raw(url) as connection:
-        for table in METADATA.sorted_tables:
+        for table in (table for table in METADATA.sorted_tables if "run_id" in {column.name for column in table.c}):
             assert connection.execute(text(f"SELECT DISTINCT run_id FROM {table.name}")).all() == [("r5",)]
 
 
