@@ -10,6 +10,7 @@ from packstone.model.merge_options import MergeOptions
 from packstone.model.told import Told
 from packstone.service.hive_table import HiveTable
 from packstone.storage.local import LocalFileIO
+from packstone.storage.location import parse_location
 from packstone.tables.hive.listing import NamedFolder
 from packstone.tables.hive.partition_values import parse_partition
 from packstone.tables.hive.switch import ByLocation
@@ -51,7 +52,7 @@ def open_published(path, io=None):
     def folders():
         for partition, facts in sorted(catalog.read().items()):
             told = Told(name=partition, file_format=FileFormat.PARQUET, values=parse_partition(partition))
-            yield NamedFolder(partition=partition, directory=facts["location"].removeprefix("file:"), told=told)
+            yield NamedFolder(partition=partition, directory=parse_location(facts["location"]).path, told=told)
 
     return HiveTable(path, io=io, folders=folders, publish=ByLocation(table=TABLE, catalog=catalog))
 

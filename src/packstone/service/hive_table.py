@@ -26,6 +26,7 @@ from packstone.service.record import BegunRun, Recorder
 from packstone.service.run_session import RunSession, new_run_id
 from packstone.service.unrecorded import table_spool
 from packstone.service.working_hours import may_go_on, outside_window
+from packstone.storage.exclusive import check_exclusive
 from packstone.storage.fileio import Kind
 from packstone.storage.location import scheme_of
 from packstone.storage.stores import open_store
@@ -144,7 +145,10 @@ class HiveTable:
     def _compact(
         self, options: MergeOptions, filters: Filters, *, budget: Budget, take_over: bool, begun: BegunRun
     ) -> Outcome:
-        check_can_swap(self._io, self.path)
+        if self._publish is None:
+            check_can_swap(self._io, self.path)
+        else:
+            check_exclusive(self._io, self.layout.state, what="partition")
         closed = outside_window(filters)
         if closed is not None:
             skipped = (Skipped(what=self.path, why=closed, kind=SkipKind.REFUSED),)

@@ -21,7 +21,10 @@ _SNAPSHOTS: Final = ".snapshot"
 def find_store_hazards(io: FileIO, path: str) -> Iterator[tuple[str, str]]:
     """Name the hazards of the folder and of what is above it, each with its evidence."""
     if not io.capabilities.atomic_rename:
-        yield "object-store", "there is no atomic rename here, so `merge` and `compact` are refused"
+        yield (
+            "object-store",
+            "there is no atomic rename here: no merging in place, only `--publish location`",
+        )
     if not isinstance(io, HdfsFileIO):
         return
     at = path

@@ -49,7 +49,10 @@ def known_outputs(journal: Journal, listing: PartitionListing) -> frozenset[str]
         run = match.group("run")
         if run not in runs:
             runs[run] = _recorded(journal, run, listing.partition)
-        if runs[run].get(file.name) == (file.size_bytes, file.mtime_ns):
+        size_bytes, mtime_ns = runs[run].get(file.name, (-1, 0))
+        # Where a move is a copy, the time is that of the move.
+        is_that_time = file.mtime_ns == mtime_ns or not journal.io.capabilities.atomic_rename
+        if file.size_bytes == size_bytes and is_that_time:
             known.add(file.name)
     return frozenset(known)
 

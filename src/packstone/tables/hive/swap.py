@@ -33,8 +33,8 @@ def check_can_swap(io: FileIO, path: str) -> None:
     """Refuse, by name, a store without rename: a swap by copying is neither quick nor whole, whatever kills it."""
     if not io.capabilities.atomic_rename:
         raise RefusedError(
-            f"{path} is on an object store, which has no atomic rename, so Hive directories are not merged there; "
-            "`health` and `plan` work, and a Paimon or segment table can be compacted there.",
+            f"{path} is on an object store, which has no atomic rename, so Hive directories are not merged there in "
+            "place; `health` and `plan` work, and with a metastore `compact db.table --publish location`.",
             path=path,
         )
 
