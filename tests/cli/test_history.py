@@ -2,6 +2,7 @@
 
 import csv
 import io
+import re
 import subprocess
 import sys
 import time
@@ -75,6 +76,20 @@ def test_one_run_in_full(three_runs, packstone):
     assert "unreadable" in packstone("history", "show", partial["run"]).out
     unknown = packstone("history", "show", "nosuch")
     assert (unknown.code, "does not know run nosuch" in unknown.sentence) == (2, True)
+
+
+def test_keys_of_one_run_are_documented(three_runs, packstone):
+    """What ``show`` has besides the keys of a run is in docs/json.md, name by name."""
+    shown = packstone("history", "show", three_runs[1]["run"], "--format", "json").json
+    page = (Path(__file__).parents[2] / "docs" / "json.md").read_text(encoding="utf-8")
+    rows = dict(
+        re.findall(
+            r"^\| `(\w+)` \| (.*) \|$", page.partition("## `history show`")[2].partition("\n## ")[0], re.MULTILINE
+        )
+    )
+    assert set(shown) - set(three_runs[1]) == {"format_version", *rows}
+    for name in ("units", "skipped"):
+        assert re.findall(r"`(\w+)`", rows[name]) == list(shown[name][0])
 
 
 def test_forgetting_old_runs(three_runs, packstone, quiet_env):

@@ -9,6 +9,7 @@ They live in the table's state folder (tables/state_folder.py)::
         runs/<run>/<partition>~1.*.json      the journal of one swap
         staging/<run>/                       specs, results and outputs before they are published
         backup/<run>/<k=v>/<name>.kept       originals, until their time is over
+        unrecorded/<run>.json                runs that the history does not know yet (service/unrecorded.py)
 """
 
 from __future__ import annotations
