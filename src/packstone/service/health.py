@@ -16,6 +16,7 @@ from packstone.tables.hive.file_verdict import Verdict
 from packstone.tables.hive.listing import list_named, list_partitions
 from packstone.tables.hive.plan_partition import small_files_options
 from packstone.tables.hive.recover import unfinished_swaps
+from packstone.tables.hive.switch import switched_folders
 from packstone.tables.hive.telling_names import bucket_name, newest_offsets
 
 if TYPE_CHECKING:
@@ -128,6 +129,8 @@ def observe_health(
         _add_hazards(journal.io, health, listing, options=options)
     for hazard, evidence in find_store_hazards(journal.io, health.table):
         warn(health, hazard, where=".", evidence=evidence)
+    for folder, why in switched_folders(journal).items() if folders is None else ():
+        warn(health, "old-folder", where=journal.layout.name_inside(folder) or folder, evidence=why)
     for intent in unfinished_swaps(journal):
         evidence = f"run {intent.run} is in the middle of its swap, or was killed there; run `packstone recover`"
         warn(health, "unfinished-swap", where=intent.partition or ".", evidence=evidence)

@@ -27,6 +27,7 @@ from packstone.tables.hive.plan_partition import (
     select_files,
     small_files_options,
 )
+from packstone.tables.hive.switch import switched_folders
 from packstone.tables.hive.tasks import HIVE_JOB, FactsTask, Task, TaskKind
 
 if TYPE_CHECKING:
@@ -77,6 +78,7 @@ class Planner:
     _unknown_column: InvalidInputError | None = None
     warnings: list[str] = field(default_factory=list)
     _facts_jobs: int = 0
+    _left_folders: dict[str, str] | None = None
 
     def plan(self, partition: str) -> Iterator[PartitionPlan]:
         """Yield the plan of every partition at or below the given one, also of those with nothing to do."""
@@ -85,7 +87,7 @@ class Planner:
         waiting_files = 0
         for listing in self._listings(partition):
             self._count(listing)
-            why_not = refuse_partition(listing) or self._filtered(listing)
+            why_not = refuse_partition(listing) or self._switched(listing) or self._filtered(listing)
             if why_not is not None:
                 yield PartitionPlan(listing=listing, units=(), skipped=(why_not,))
                 continue
@@ -104,6 +106,16 @@ class Planner:
         if self.folders is not None:
             return list_named(io, self.folders, now_seconds=now)
         return list_partitions(io, self.journal.layout.root, partition, now_seconds=now)
+
+    def _switched(self, listing: PartitionListing) -> Skipped | None:
+        """By its path, a folder that was left for another one is not told from others; our journal knows."""
+        if self.folders is not None:
+            return None
+        if self._left_folders is None:
+            self._left_folders = switched_folders(self.journal)
+        why = self._left_folders.get(listing.directory)
+        what = listing.partition or listing.directory
+        return None if why is None else Skipped(what=what, why=why, kind=SkipKind.REFUSED)
 
     def plan_again(self, listing: PartitionListing, allowed: set[str]) -> PartitionPlan:
         """Plan one listing over the allowed names only: the rounds after the first."""

@@ -241,6 +241,19 @@ def test_recovery_needs_the_metastore(scene, children):
     scene.check_mended("by name")
 
 
+def test_the_old_folder_by_its_path(scene):
+    """Its files are what nobody reads any more: refused, with the run and the new place, until the run is undone."""
+    run = open_published(scene.path).compact(MergeOptions(**MERGE)).run
+    outcome = HiveTable(scene.path).compact(MergeOptions(**MERGE))
+    assert (outcome.status, len(outcome.skipped)) == ("refused", 2)
+    place = f"file:{scene.folder('dt=1')}; give sales.orders by its name, with --metastore"
+    assert outcome.skipped[0].why == f"run {run} published the partition at {place}"
+    assert {one["hazard"] for one in HiveTable(scene.path).health().hazards} == {"old-folder"}
+    assert scene.tree(scene.lake.table) == scene.before
+    open_published(scene.path).restore(run)
+    assert HiveTable(scene.path).plan(MergeOptions(**MERGE)).outcome.status == "planned"
+
+
 def test_merged_again_by_location(scene):
     """A second publication begins where the first ended; the first can be undone only after the second."""
     first = open_published(scene.path).compact(MergeOptions(**MERGE)).run

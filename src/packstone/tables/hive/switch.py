@@ -170,6 +170,20 @@ def why_not_cleaned(intent: SwapIntent, catalog: LocationCatalog | None) -> str 
     )
 
 
+def switched_folders(journal: Journal) -> dict[str, str]:
+    """Folders that readers do not see any more, because a run published another one; with what to do about it."""
+    if journal.io.stat(journal.layout.versions) is None:
+        return {}
+    found: dict[str, str] = {}
+    for run in journal.list_runs():
+        for intent in journal.read_intents(run):
+            is_over = not journal.has_mark(intent, "done") or journal.has_mark(intent, "restored")
+            if intent.switch is not None and not is_over:
+                where = f"{intent.switch.new_location}; give {intent.switch.table} by its name, with --metastore"
+                found[intent.directory] = f"run {run} published the partition at {where}"
+    return found
+
+
 def new_location(old: str, old_path: str, new_path: str) -> str:
     """Spell a new folder as its metastore spells the old one: with the same scheme and authority."""
     if not new_path.startswith("/"):  # a path of ours begins with our own word for the store: s3 for s3a
