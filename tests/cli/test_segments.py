@@ -72,7 +72,7 @@ SLIPS = [
     (("segments", "delete", "{table}", "--before", "2020-01-01", "--yes"), "No segment was loaded before that time"),
     (("segments", "load", "{table}", "{new}"), "{new} does not exist"),
     (("segments", "load", "{table}", "nowhere.csv"), "nowhere.csv does not exist"),
-    (("segments", "load", "{table}", "s3://bucket/x"), "s3: storage is not supported by this version"),
+    (("segments", "load", "{table}", "ftp://host/x"), "ftp: storage is not supported by this version"),
     (("segments", "load", "{table}", "{table}/../in-0.parquet", "--delimiter", "::"), "not one ASCII character"),
     (("segments", "load", "{table}", "{table}/../in-0.parquet", "--timezone", "Moon"), "'Moon' is no time zone"),
     (("compact", "{table}", "--strategy", "custom"), "needs the ids of its segments, for example --ids 1,2."),
