@@ -33,9 +33,9 @@ def work(facts, spark) -> dict:
     Path(facts["filled"]).touch()
     seen["facts"] = facts_by_client(facts, spark)
     wait_for(Path(facts["reading"]))
-    for name in (*FORMATS, "mixed"):
-        table = "mixed" if name == "mixed" else f"t_{name}"
-        how = "location" if name in ("parquet", "orc", "mixed") else "in-place"
+    for name in (*FORMATS, "mixed", "of_spark"):
+        table = f"t_{name}" if name in FORMATS else name
+        how = "location" if name in ("parquet", "orc", "mixed", "of_spark") else "in-place"
         also = ("--statistics",) if how == "in-place" else ()
         seen["merged"][table] = packstone(facts, "compact", f"sales.{table}", "--publish", how, *also)
     seen["after"] = rows_of(spark)
@@ -84,13 +84,15 @@ def fill(spark, warehouse: Path) -> None:
             f"insert into sales.t_{name} partition (dt='{DAY}') "
             "select /*+ repartition(6) */ id, concat('n', id) from range(60)"
         )
+    spark.sql("create table sales.of_spark (id bigint, name string, dt string) using parquet partitioned by (dt)")
+    spark.sql(f"insert into sales.of_spark select /*+ repartition(6) */ id, concat('n', id), '{DAY}' from range(60)")
     for name, format_of in (("text", "textfile"), ("parquet", "parquet"), ("orc", "orc")):
         folder = warehouse / "mixed" / f"dt={name}"
         shutil.rmtree(folder, ignore_errors=True)
         shutil.copytree(warehouse / f"t_{format_of}" / f"dt={DAY}", folder)
 
 
-def rows_of(spark, tables=(*(f"t_{name}" for name in FORMATS), "mixed")) -> dict[str, list]:
+def rows_of(spark, tables=(*(f"t_{name}" for name in FORMATS), "mixed", "of_spark")) -> dict[str, list]:
     """All rows of these tables, in an order."""
     for table in tables:
         spark.catalog.refreshTable(f"sales.{table}")

@@ -63,9 +63,9 @@ def start(root, what):
 
 
 def test_rows_stay(live):
-    """Parquet, ORC, text, Avro, SequenceFile, RCFile and partitions of three formats: Spark reads the same rows."""
+    """Parquet, ORC, text, Avro, SequenceFile, RCFile, partitions of three formats, a table of Spark's own."""
     for moment in ("before", "after"):
-        assert live[moment] == {**{f"t_{name}": ROWS for name in FORMATS}, "mixed": MIXED}, moment
+        assert live[moment] == {**{f"t_{name}": ROWS for name in FORMATS}, "mixed": MIXED, "of_spark": ROWS}, moment
     assert live["at the end"] == {"t_parquet": ROWS}
     for table, outcome in live["merged"].items():
         partitions = 3 if table == "mixed" else 1
