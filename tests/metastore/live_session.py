@@ -40,6 +40,7 @@ def work(facts, spark) -> dict:
         seen["merged"][table] = packstone(facts, "compact", f"sales.{table}", "--publish", how, *also)
     seen["after"] = rows_of(spark)
     seen["numbers"] = numbers_of(facts, ("t_parquet", "t_orc", "t_textfile", "t_avro"))
+    seen["plain"] = publish_plain(facts, spark)
     seen["restored"] = packstone(facts, "restore", seen["merged"]["t_parquet"]["run"], "sales.t_parquet", "--yes")
     seen["restored location"] = numbers_of(facts, ("t_parquet",))["t_parquet"]["location"]
     seen["again"] = packstone(facts, "compact", "sales.t_parquet", "--publish", "location")
@@ -75,6 +76,29 @@ def comparable(one):
     return replace(one, number=0)
 
 
+def publish_plain(facts, spark) -> list:
+    """A table without partitions: there, there again with new files, and back; where it was and what it held."""
+    seen = []
+
+    def look(what):
+        spark.catalog.refreshTable("sales.plain")
+        rows = spark.sql("select count(*), sum(id) from sales.plain").first()
+        with MetastoreDatabase(facts["url"]) as metastore:
+            table = metastore.find_table("sales", "plain")
+        folder = Path(table.location.removeprefix("file:"))
+        seen.append([what, folder.parent.parent.name, len(names(folder)), table.params.get("numFiles"), *rows])
+
+    first = packstone(facts, "compact", "sales.plain", "--publish", "location")["run"]
+    look("published")
+    spark.sql("insert into sales.plain select /*+ repartition(6) */ id + 60, concat('n', id) from range(60)")
+    second = packstone(facts, "compact", "sales.plain", "--publish", "location")["run"]
+    look("again")
+    for undone in (second, first):
+        packstone(facts, "restore", undone, "sales.plain", "--yes")
+    look("back")
+    return seen
+
+
 def fill(spark, warehouse: Path) -> None:
     """Six small files for each format; the partitions of the mixed table get files of their own formats."""
     for name in FORMATS:
@@ -86,6 +110,8 @@ def fill(spark, warehouse: Path) -> None:
         )
     spark.sql("create table sales.of_spark (id bigint, name string, dt string) using parquet partitioned by (dt)")
     spark.sql(f"insert into sales.of_spark select /*+ repartition(6) */ id, concat('n', id), '{DAY}' from range(60)")
+    (warehouse / "plain").mkdir(parents=True)
+    spark.sql("insert into sales.plain select /*+ repartition(6) */ id, concat('n', id) from range(60)")
     for name, format_of in (("text", "textfile"), ("parquet", "parquet"), ("orc", "orc")):
         folder = warehouse / "mixed" / f"dt={name}"
         shutil.rmtree(folder, ignore_errors=True)

@@ -78,6 +78,16 @@ def test_facts_through_spark_are_those_of_the_database(live):
     assert live["facts"] == {"differ": [], "plan": [6, 1]}
 
 
+def test_a_table_without_partitions(live):
+    """It gets a new location as a whole; rows that arrived there come back with a restore."""
+    total = [120, sum(range(120))]
+    assert live["plain"] == [
+        ["published", "versions", 1, "1", 60, sum(range(60))],
+        ["again", "versions", 1, "1", *total],
+        ["back", "warehouse", 12, "12", *total],
+    ]
+
+
 def test_a_restore_goes_back_and_a_merge_forth(live):
     """Both by name, through Hive's own client."""
     assert (live["restored"]["status"], live["again"]["status"]) == ("restored", "committed")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import posixpath
 import time
 from typing import TYPE_CHECKING
 
@@ -80,11 +81,12 @@ def _publish_folder(
 ) -> float:
     name = listing.told.name if listing.told is not None else ""
     old = publish.catalog.read_location(publish.table, name)
-    if old is None or not name or parse_location(old).path != listing.directory:
+    if old is None or parse_location(old).path != listing.directory:
         raise ConflictError(f"{publish.table} {name or 'itself'} is not at {listing.directory} any more.")
     inputs = tuple(file for spec in written for file in spec.inputs)
     merged = {file.name for file in inputs}
-    folder = f"{session.layout.versions}/{session.run}/{listing.partition}"
+    last = listing.partition or posixpath.basename(session.layout.root)
+    folder = f"{session.layout.versions}/{session.run}/{last}"
     intent = SwapIntent(
         run=session.run,
         number=1,

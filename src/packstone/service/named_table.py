@@ -17,7 +17,7 @@ from packstone.service.health import Health, warn
 from packstone.service.hive_table import HiveTable
 from packstone.storage.location import parse_location
 from packstone.storage.stores import open_store
-from packstone.tables.hive.layout import find_layout, split_target
+from packstone.tables.hive.layout import find_layout, home_of, split_target
 from packstone.tables.hive.listing import NamedFolder, count_data
 from packstone.tables.hive.partition_values import parse_partition
 from packstone.tables.hive.table_refusals import refuse_named_partition, refuse_table
@@ -80,8 +80,6 @@ class NamedTable:
         """Look a table up; RefusedError says why one must not be merged, or not in this way."""
         facts = metastore.find_table(*name.split("."))
         why = refuse_table(facts)
-        if why is None and by_location and not facts.partition_keys:
-            why = "has no partitions, and only partitions are published by their location; publish it in place"
         if why is not None:
             raise RefusedError(f"{facts.full_name} {why}; nothing was changed.", table=facts.full_name)
         found = cls(facts, metastore, open_target, by_location, statistics)
@@ -137,7 +135,8 @@ class NamedTable:
             return
         if not self.facts.partition_keys:
             if merged:
-                catalog.set_numbers(name, "", count_data(open_store(self._root), self._root))
+                path = parse_location(self.facts.location).path
+                catalog.set_numbers(name, "", count_data(open_store(path), path))
             return
         layout, _ = find_layout(open_store(self._root), self._root)
         for partition in self.metastore.list_partitions(self.facts):
@@ -156,7 +155,8 @@ class NamedTable:
 
     @property
     def _root(self) -> str:
-        return parse_location(self.facts.location).path
+        path = parse_location(self.facts.location).path
+        return path if self.facts.partition_keys else home_of(path)
 
     def _inside(self) -> FolderSource:
         """The folders at or below the table's, and those that we published for it."""
@@ -164,7 +164,8 @@ class NamedTable:
         layout, _ = find_layout(open_store(root), root)
         if not self.facts.partition_keys:
             told = Told(name="", file_format=self.facts.file_format(), header_lines=self.facts.header_lines())
-            whole = NamedFolder(partition=split_target(root)[1], directory=root, told=told)
+            path = parse_location(self.facts.location).path
+            whole = NamedFolder(partition=split_target(root)[1], directory=path, told=told)
             return lambda: iter((whole,))
 
         def folders() -> Iterator[NamedFolder]:

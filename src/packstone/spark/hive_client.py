@@ -80,10 +80,9 @@ class SparkHiveClient:
         return None
 
     def read_location(self, table: str, partition: str) -> str | None:
-        """Where a partition is now; None if there is no such partition."""
-        database, _, name = table.partition(".")
+        """Where a partition is now, or, without one, a table; None if there is no such thing."""
         try:
-            found = self._connected().getPartition(database, name, partition)
+            found = self._find(table, partition)
         except Exception as error:
             if "NoSuchObjectException" in _said(error):
                 return None
@@ -91,32 +90,29 @@ class SparkHiveClient:
         return str(found.getSd().getLocation())
 
     def set_location(self, table: str, partition: str, *, location: str, numbers: dict[str, int]) -> None:
-        """In one call: the partition is there, with these statistics."""
-        database, _, name = table.partition(".")
-        client = self._connected()
-        try:
-            found = client.getPartition(database, name, partition)
-            found.getSd().setLocation(location)
-            for key, number in numbers.items():
-                found.getParameters().put(key, str(number))
-            client.alter_partition(database, name, found, self._context())
-        except Exception as error:
-            raise _unavailable("changed", table, error) from error
+        """In one call: the partition, or the table, is there, with these statistics."""
+        self._alter(table, partition, location=location, numbers=numbers)
 
     def set_numbers(self, table: str, partition: str, numbers: dict[str, int]) -> None:
         """Correct the statistics of a partition whose files changed in place, or of a table without partitions."""
-        if partition:
-            location = self.read_location(table, partition)
-            if location is not None:
-                self.set_location(table, partition, location=location, numbers=numbers)
-            return
+        self._alter(table, partition, location=None, numbers=numbers)
+
+    def _find(self, table: str, partition: str) -> Any:  # noqa: ANN401 - a Java object
         database, _, name = table.partition(".")
         client = self._connected()
+        return client.getPartition(database, name, partition) if partition else client.getTable(database, name)
+
+    def _alter(self, table: str, partition: str, *, location: str | None, numbers: dict[str, int]) -> None:
+        database, _, name = table.partition(".")
+        client = self._connected()
+        alter = client.alter_partition if partition else client.alter_table_with_environmentContext
         try:
-            found = client.getTable(database, name)
+            found = self._find(table, partition)
+            if location is not None:
+                _move(found.getSd(), location)
             for key, number in numbers.items():
                 found.getParameters().put(key, str(number))
-            client.alter_table_with_environmentContext(database, name, found, self._context())
+            alter(database, name, found, self._context())
         except Exception as error:
             raise _unavailable("changed", table, error) from error
 
@@ -162,6 +158,15 @@ class SparkHiveClient:
         for key, value in _KEEP_NUMBERS.items():
             values.put(key, value)
         return jvm.org.apache.hadoop.hive.metastore.api.EnvironmentContext(values)
+
+
+def _move(storage: Any, location: str) -> None:  # noqa: ANN401 - a Java object
+    """Set a location; Spark's own tables have it a second time, among the parameters of their SerDe."""
+    old = storage.getLocation()
+    storage.setLocation(location)
+    params = storage.getSerdeInfo().getParameters()
+    if params is not None and params.get("path") == old:
+        params.put("path", location)
 
 
 def _values_of(name: str) -> tuple[str, ...]:

@@ -7,11 +7,13 @@ from pathlib import Path
 
 import pytest
 from location_calls import catalog_of, open_published
+from metastore_lake import read_ids
 
 from packstone.errors import RefusedError
 from packstone.model.merge_options import MergeOptions
 from packstone.service.hive_table import HiveTable
 from packstone.storage.local import LocalFileIO
+from packstone.tables.hive.layout import home_of
 from packstone.tables.hive.switch import new_location
 
 MERGE = {"target_bytes": 1_700, "threshold_bytes": 2_000, "min_files": 2}
@@ -46,8 +48,6 @@ class Scene:
 
     def rows(self):
         """What a reader sees who asks the catalogue."""
-        from metastore_lake import read_ids
-
         return read_ids(*(self.folder(f"dt={day}") for day in (1, 2)))
 
     def check_mended(self, where):
@@ -268,6 +268,25 @@ def test_merged_again_by_location(scene):
         open_published(scene.path).restore(first)
     open_published(scene.path).restore(second)
     assert (scene.rows(), scene.folder("dt=1")) == (rows, more)
+
+
+def test_a_table_without_partitions(scene):
+    """Its whole folder is left for another one, and comes back with a restore; ``clean`` leaves the folder itself."""
+    path = f"{scene.path}/dt=2"
+    whole = scene.lake.root / "whole"
+    shutil.copytree(path, whole)
+    before, place = scene.tree(whole), f"{whole}.catalog"
+    Path(place).write_text(json.dumps({"": {"location": f"file:{whole}"}}), encoding="utf-8")
+    outcome = open_published(str(whole)).compact(MergeOptions(**MERGE))
+    found = Path(json.loads(Path(place).read_text())[""]["location"].removeprefix("file:"))
+    assert found == scene.lake.root / ".packstone" / "whole" / "versions" / outcome.run / "whole"
+    assert home_of(str(found)) == str(whole)
+    assert read_ids(found) == read_ids(whole)
+    open_published(str(whole)).restore(outcome.run)
+    assert (scene.tree(whole), found.exists()) == (before, False)
+    open_published(str(whole)).compact(MergeOptions(**MERGE, keep_days=0))
+    assert open_published(str(whole)).clean().to_json()["files"] == 3
+    assert list(whole.iterdir()) == []  # the table's own folder stays
 
 
 @pytest.mark.parametrize(

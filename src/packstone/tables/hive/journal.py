@@ -131,7 +131,8 @@ def remove_empty_backup(io: FileIO, intent: SwapIntent) -> None:
     """Remove the backup folder of a swap, up to that of its run, as far as nothing is in it."""
     at = intent.backup_directory
     if intent.switch is not None:  # a folder of the table itself, or of a version of it: what is above it stays
-        io.remove_empty_dir(at)
+        if intent.partition:
+            io.remove_empty_dir(at)
         return
     for _ in range(intent.partition.count("/") + 2 if intent.partition else 1):
         if not io.remove_empty_dir(at):

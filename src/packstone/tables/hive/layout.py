@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 KEPT_SUFFIX = ".kept"
 PLAN_PREFIX = "plan-"
 _MAX_ID_CHARS = 120  # leaves room for endings below the 255 bytes a name may have
+_VERSION = re.compile(r"^(?P<parent>.*)/\.packstone/(?P<name>[^/]+)/versions/[^/]+/(?P=name)$")
 _PARTITION_FOLDER = re.compile(r"^[^=/]+=[^/]*$")
 
 
@@ -105,6 +106,12 @@ def split_target(path: str) -> tuple[str, str]:
     while cut > 1 and _PARTITION_FOLDER.match(parts[cut - 1]):
         cut -= 1
     return "/".join(parts[:cut]) or "/", "/".join(parts[cut:])
+
+
+def home_of(path: str) -> str:
+    """The folder of a table without partitions whose location is a version that we published; else the path itself."""
+    found = _VERSION.match(path)
+    return path if found is None else f"{found['parent']}/{found['name']}"
 
 
 def check_not_nested(io: FileIO, layout: TableLayout) -> None:
