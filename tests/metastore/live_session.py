@@ -14,7 +14,7 @@ from types import SimpleNamespace
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from metastore_lake import DAYS, FORMATS, make_session, names
+from metastore_lake import DAYS, make_session, names
 
 from packstone.cli.main import run
 from packstone.metastore.database import MetastoreDatabase
@@ -28,26 +28,39 @@ READ = "select count(*), sum(id), count(distinct id) from sales.t_parquet"
 def work(facts, spark) -> dict:
     """Fill the tables, merge them, undo some of it; the rows are looked at by Spark in between."""
     warehouse = Path(facts["warehouse"]) / "sales.db"
-    fill(spark, warehouse)
-    seen = {"before": rows_of(spark), "merged": {}, "files": {}}
+    formats = facts["formats"]
+    tables = (*(f"t_{name}" for name in formats), "mixed", "of_spark")
+    fill(spark, warehouse, formats)
+    seen = {"before": rows_of(spark, tables), "merged": {}, "files": {}}
     Path(facts["filled"]).touch()
     seen["facts"] = facts_by_client(facts, spark)
     wait_for(Path(facts["reading"]))
-    for name in (*FORMATS, "mixed", "of_spark"):
-        table = f"t_{name}" if name in FORMATS else name
-        how = "location" if name in ("parquet", "orc", "mixed", "of_spark") else "in-place"
+    for table in tables:
+        how = "location" if table in ("t_parquet", "t_orc", "mixed", "of_spark") else "in-place"
         also = ("--statistics",) if how == "in-place" else ()
         seen["merged"][table] = packstone(facts, "compact", f"sales.{table}", "--publish", how, *also)
-    seen["after"] = rows_of(spark)
-    seen["numbers"] = numbers_of(facts, ("t_parquet", "t_orc", "t_textfile", "t_avro"))
+    if facts["has_reader"]:
+        end_reader(facts)
+    seen["after"] = rows_of(spark, tables)
+    seen["numbers"] = numbers_of(facts, ("t_parquet", "t_orc", "t_textfile"))
     seen["plain"] = publish_plain(facts, spark)
     seen["restored"] = packstone(facts, "restore", seen["merged"]["t_parquet"]["run"], "sales.t_parquet", "--yes")
     seen["restored location"] = numbers_of(facts, ("t_parquet",))["t_parquet"]["location"]
     seen["again"] = packstone(facts, "compact", "sales.t_parquet", "--publish", "location")
     seen["at the end"] = rows_of(spark, ("t_parquet",))
-    for table in ("t_textfile", "t_avro", "t_sequencefile", "t_rcfile"):
+    for table in tables[2:-2]:
         seen["files"][table] = names(warehouse / table / f"dt={DAY}")
     return seen
+
+
+def end_reader(facts) -> None:
+    """Let the other process read twice more, now that all is published, and end: a restore removes files."""
+    reading = Path(facts["reading"])
+    for _ in range(2):
+        reading.unlink()
+        wait_for(reading)
+    Path(facts["stop"]).touch()
+    wait_for(Path(facts["read_answer"]))
 
 
 def facts_by_client(facts, spark) -> dict:
@@ -67,7 +80,7 @@ def facts_by_client(facts, spark) -> dict:
             shares = [one.who_shares(table, table.location) for one in (client, database)] if table.location else []
             differ += [f"{table} is shared with {shares}"] if len(set(shares)) > 1 else []
     client.close()
-    plan = packstone({**facts, "url": "spark"}, "plan", "sales.t_avro")
+    plan = packstone({**facts, "url": "spark"}, "plan", "sales.t_textfile")
     return {"differ": differ, "plan": [plan["files_before"], plan["files_after"]]}
 
 
@@ -99,9 +112,9 @@ def publish_plain(facts, spark) -> list:
     return seen
 
 
-def fill(spark, warehouse: Path) -> None:
+def fill(spark, warehouse: Path, formats: list[str]) -> None:
     """Six small files for each format; the partitions of the mixed table get files of their own formats."""
-    for name in FORMATS:
+    for name in formats:
         for day in DAYS:  # the metastore knows both; Spark wants their folders
             (warehouse / f"t_{name}" / f"dt={day}").mkdir(parents=True)
         spark.sql(
@@ -118,7 +131,7 @@ def fill(spark, warehouse: Path) -> None:
         shutil.copytree(warehouse / f"t_{format_of}" / f"dt={DAY}", folder)
 
 
-def rows_of(spark, tables=(*(f"t_{name}" for name in FORMATS), "mixed", "of_spark")) -> dict[str, list]:
+def rows_of(spark, tables) -> dict[str, list]:
     """All rows of these tables, in an order."""
     for table in tables:
         spark.catalog.refreshTable(f"sales.{table}")
@@ -169,6 +182,7 @@ def read(facts, spark) -> dict:
             for row in spark.sql("select distinct input_file_name() from sales.t_parquet").collect()
         }
         times += 1
+        time.sleep(0.3)  # the other one needs the cores too
         Path(facts["reading"]).touch()
     return {"seen": seen, "folders": sorted(files)}
 
