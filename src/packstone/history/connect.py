@@ -2,8 +2,7 @@
 
 A URL carries a password, so no text of a driver or of SQLAlchemy reaches the user unseen: messages are
 made here, from the URL without its password and query, and from the first line of what the driver said
-with every secret of the URL taken out. A password had better not be in the URL at all, where everybody on the
-machine sees it among the processes: it is taken from the environment or from a file that it names.
+with every secret of the URL taken out (history/database_secrets.py).
 """
 
 from __future__ import annotations
@@ -14,12 +13,12 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import quote, quote_plus
 
 from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, SQLAlchemyError
 
 from packstone.errors import InvalidInputError, PackstoneError, UnavailableError
+from packstone.history.database_secrets import with_password, without_secrets
 
 if TYPE_CHECKING:
     from sqlalchemy.engine.interfaces import DBAPIConnection
@@ -50,7 +49,7 @@ def parse_url(text: str) -> URL:
     if url.get_backend_name() == "sqlite" and url.database and url.database.startswith("~/"):
         # Only shells expand a tilde, and only at the start of a word; without this, a folder "~" appears.
         return url.set(database=str(Path(url.database).expanduser()))
-    return _with_password(url)
+    return with_password(url, variable=PASSWORD, file_variable=PASSWORD_FILE) if is_server(url) else url
 
 
 def is_server(url: URL) -> bool:
@@ -95,24 +94,6 @@ def one_sentence(url: URL) -> Iterator[None]:
     except SQLAlchemyError as error:
         # The chain is cut: a stack trace of the cause may print the address or the parameters.
         raise _translated(url, error) from None
-
-
-def _with_password(url: URL) -> URL:
-    """Take the password from the environment, unless the address has one or needs none."""
-    if not is_server(url) or url.password is not None or "password" in url.query:
-        return url
-    file = os.environ.get(PASSWORD_FILE)
-    if file is None:
-        password = os.environ.get(PASSWORD)
-        return url if password is None else url.set(password=password)
-    if PASSWORD in os.environ:
-        raise InvalidInputError(f"{PASSWORD} and {PASSWORD_FILE} are both set; unset one of them.")
-    try:
-        # An editor ends the last line; a password that ends so on purpose can be given in the variable.
-        return url.set(password=Path(file).read_text(encoding="utf-8").rstrip("\r\n"))
-    except (OSError, ValueError) as error:
-        why = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
-        raise InvalidInputError(f"The file {file} that {PASSWORD_FILE} names cannot be read: {why}.") from None
 
 
 def _connect_args(url: URL) -> dict[str, Any]:
@@ -203,16 +184,4 @@ def _translated(url: URL, error: SQLAlchemyError) -> PackstoneError:
     cause = error.orig if isinstance(error, DBAPIError) and error.orig is not None else error
     if getattr(cause, "sqlite_errorcode", None) == sqlite3.SQLITE_NOTADB:
         return InvalidInputError(f"The file {display_url(url)} is not a SQLite database; name another file.")
-    said = (str(cause).strip() or type(cause).__name__).splitlines()[0].rstrip(".")
-    for secret in _secrets(url):
-        said = said.replace(secret, "***")
-    return UnavailableError(f"The history database {display_url(url)} cannot be used: {said}.")
-
-
-def _secrets(url: URL) -> tuple[str, ...]:
-    plain = [str(url.password)] if url.password else []
-    for value in url.query.values():
-        plain.extend([value] if isinstance(value, str) else value)
-    spelled = {form for text in plain if text for form in (text, quote(text, safe=""), quote_plus(text))}
-    # Longest first: a short secret inside a longer one must not leave the rest of the longer one standing.
-    return tuple(sorted(spelled, key=len, reverse=True))
+    return UnavailableError(f"The history database {display_url(url)} cannot be used: {without_secrets(url, cause)}.")

@@ -1,22 +1,19 @@
 """Opening the database of a Hive metastore, for reading, and saying in one sentence what is wrong with it.
 
-Its password had better not be in the address, where everybody on the machine sees it among the processes: it is taken
-from the environment or from a file that it names, and no message shows it.
+Its password comes from the environment or from a file, and no message shows it (history/database_secrets.py).
 """
 
 from __future__ import annotations
 
-import os
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING
-from urllib.parse import quote, quote_plus
 
 from sqlalchemy import URL, Engine, create_engine, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, SQLAlchemyError
 
 from packstone.errors import InvalidInputError, UnavailableError
 from packstone.history.connect import display_url
+from packstone.history.database_secrets import with_password, without_secrets
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -61,10 +58,7 @@ def one_sentence(engine: Engine) -> Iterator[None]:
         yield
     except SQLAlchemyError as error:
         cause = error.orig if isinstance(error, DBAPIError) and error.orig is not None else error
-        said = (str(cause).strip() or type(cause).__name__).splitlines()[0].rstrip(".")
-        password = str(engine.url.password or "")
-        for secret in sorted({password, quote(password, safe=""), quote_plus(password)} - {""}, key=len, reverse=True):
-            said = said.replace(secret, "***")
+        said = without_secrets(engine.url, cause)
         # The chain is cut: a stack trace of the cause may print the address or the parameters.
         raise UnavailableError(f"The metastore {display_url(engine.url)} cannot be read: {said}.") from None
 
@@ -77,17 +71,7 @@ def _parse(text: str) -> URL:
         raise InvalidInputError(
             f"The metastore address is neither a database URL nor the word spark; write for example {_EXAMPLES}."
         ) from None
-    if url.password is not None or "password" in url.query:
-        return url
-    file = os.environ.get(PASSWORD_FILE)
-    if file is None:
-        password = os.environ.get(PASSWORD)
-        return url if password is None else url.set(password=password)
-    try:
-        return url.set(password=Path(file).read_text(encoding="utf-8").rstrip("\r\n"))
-    except (OSError, ValueError) as error:
-        why = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
-        raise InvalidInputError(f"The file {file} that {PASSWORD_FILE} names cannot be read: {why}.") from None
+    return with_password(url, variable=PASSWORD, file_variable=PASSWORD_FILE)
 
 
 def _unknown(url: URL) -> str:
