@@ -2,6 +2,7 @@
 #
 #   VENV=.venv      where the environment lives
 #   PYTHON=python3  the Python to make it from (otherwise the newest of 3.13, 3.12, 3.11 found)
+#   JOBS=2          how many processes run the tests
 #   ARGS=...        more arguments for pytest, the demo or the benchmark, e.g. ARGS="-k universal -x"
 
 VENV ?= .venv
@@ -10,6 +11,8 @@ VENV_INTEROP ?= .venv-interop
 VENV_SERVERS ?= .venv-servers
 PYTHON ?=
 ARGS ?=
+# Test processes, each with a Spark session of its own when it needs one (4 GB); a file's tests stay together.
+JOBS ?= 2
 
 PY := $(VENV)/bin/python
 # C1 and the serial collector start faster; the archive (scripts/make-cds-archive) holds Spark's classes ready-made.
@@ -32,7 +35,7 @@ demo: install ## Run the guided tour on a generated lake
 
 test: install $(VENV)/.stamp-archive $(VENV_SERVERS)/.stamp-packages $(VENV_SERVERS)/.stamp-hdfs $(VENV_SERVERS)/.stamp-databases ## Run the tests (ARGS="-k name" for some of them)
 	PACKSTONE_SERVERS_VENV="$(abspath $(VENV_SERVERS))" PACKSTONE_JVM_OPTIONS="$(call jvm_options,$(VENV))" \
-	    $(PY) -m pytest -q --durations=10 $(ARGS) tests
+	    $(PY) -m pytest -q -n $(JOBS) --dist loadfile --durations=10 $(ARGS) tests
 
 test-spark35: $(VENV35)/.stamp-java $(VENV35)/.stamp-archive $(VENV_SERVERS)/.stamp-packages $(VENV_SERVERS)/.stamp-hdfs $(VENV_SERVERS)/.stamp-databases ## Run the tests on Spark 3.5, in .venv-spark35
 	PACKSTONE_SERVERS_VENV="$(abspath $(VENV_SERVERS))" PACKSTONE_JVM_OPTIONS="$(call jvm_options,$(VENV35))" \
