@@ -178,5 +178,6 @@ def test_processes_share_the_work(tmp_path, children):
     assert lake.count() == rows
     assert lake.problems() == []
     segment_compact(IO, lake.table)
-    assert lake.ids() == ["0.2", "12.1"]
+    # Four groups of four, three of them merged once more; which one waits depends on who was quicker.
+    assert sorted(one.partition(".")[2] for one in lake.ids()) == ["1", "2"]
     assert lake.count() == rows
