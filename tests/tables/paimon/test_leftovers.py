@@ -215,8 +215,8 @@ def test_files_that_only_others_name_stay(runs, keeper):
         "schema/schema-0",
         "snapshot/snapshot-2",
         "bucket-0/data.parquet",
-        f"../other/data-{uuid.uuid4()}-0.parquet",
-        f"bucket-0/../../x/data-{uuid.uuid4()}-0.parquet",
+        "../other/data-0e8a7351-1b67-4f0e-9674-a8589f79c8a5-0.parquet",
+        "bucket-0/../../x/data-a8c04f59-c655-43d3-b567-269424ed9142-0.parquet",
     ],
 )
 def test_a_record_cannot_name_what_we_never_make(runs, name):
