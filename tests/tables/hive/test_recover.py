@@ -289,3 +289,16 @@ def test_a_state_folder_that_cannot_be_written(lake):
         with pytest.raises(UnavailableError, match="cannot be written"):
             HiveTable(str(lake.table), io=io).compact(MergeOptions(min_files=2))
         assert not (lake.root / ".packstone").exists()
+
+
+def test_what_a_killed_plan_left_is_removed_after_a_day(lake, packstone):
+    """A plan on a store of its own leaves answers of tasks if it is killed; one of today may still be at work."""
+    lake.parquet("dt=1")
+    staging = lake.root / ".packstone" / "orders" / "staging"
+    for name in ("plan-old", "plan-new", "kept-by-somebody"):
+        (staging / name / "facts-0001").mkdir(parents=True)
+    long_ago = time.time() - 2 * 86_400
+    for name in ("plan-old", "kept-by-somebody"):
+        os.utime(staging / name, (long_ago, long_ago))
+    assert packstone("compact", lake.table).code == 0
+    assert sorted(path.name for path in staging.iterdir()) == ["kept-by-somebody", "plan-new"]
