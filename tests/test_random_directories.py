@@ -220,6 +220,7 @@ def test_other_engines_read_the_same_rows(files, codec):
 
 
 @pytest.mark.soak
+@pytest.mark.timeout(3600)
 @settings(relaxed, max_examples=5000)
 @given(directories(), st.sampled_from(["keep", "keep", "zstd"]))
 def test_other_engines_read_the_same_rows_of_many_directories(files, codec):

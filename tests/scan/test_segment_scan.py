@@ -56,8 +56,10 @@ def all_rows(path):
 
 
 def make(path, rng, *, segments=3, sort_by=()):
-    """A table of several loads, in row groups of 1000 rows."""
-    table = SegmentTable.create(str(path), SCHEMA, sort_by=sort_by, properties={"TABLE_BLOCKLET_ROWS": "1000"})
+    """A table of several loads, in row groups of 1000 rows, of some columns with bloom filters."""
+    blooms = ",".join(rng.sample(["id", "n", "s", "d", "ts", "c"], 3))
+    properties = {"TABLE_BLOCKLET_ROWS": "1000", "BLOOM_COLUMNS": blooms}
+    table = SegmentTable.create(str(path), SCHEMA, sort_by=sort_by, properties=properties)
     for _ in range(segments):
         table.load(random_table(rng, rng.choice([50, 2500])))
     return table

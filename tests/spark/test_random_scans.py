@@ -26,8 +26,9 @@ def test_dataframes_of_random_scans(spark, hostile, tmp_path):
     """Before and after a merge, by Spark's own reader on what is left; something is left out, and no row is lost."""
     hostile({"spark.sql.session.timeZone": "UTC"})
     rng, loads = random.Random(14), []
+    properties = {"TABLE_BLOCKLET_ROWS": "1000", "BLOOM_COLUMNS": "id,s,ts"}
     table = packstone.SegmentTable.create(
-        str(tmp_path / "t"), f"{SCHEMA}, row long", sort_by=["s", "id"], properties={"TABLE_BLOCKLET_ROWS": "1000"}
+        str(tmp_path / "t"), f"{SCHEMA}, row long", sort_by=["s", "id"], properties=properties
     )
     for _ in range(4):
         loads.append(numbered(rng, sum(one.num_rows for one in loads)))

@@ -19,9 +19,11 @@ from packstone.rewrite.data_files.parquet_page_rows import PagedGroup, open_page
 from packstone.rewrite.merge.merge_spec import ColumnSource, FileFormat, InputFile
 from packstone.rewrite.numpy_columns import to_column
 from packstone.rewrite.parquet.footer import open_parquet
+from packstone.scan.bloom_test import BloomTest
 from packstone.scan.footer import Footer
 
 if TYPE_CHECKING:
+    from packstone.pruning.expression import Expression
     from packstone.scan.caches import ScanCaches
     from packstone.scan.scan_plan import ScanFile
     from packstone.storage.fileio import FileIO
@@ -48,6 +50,17 @@ class ScannedFile:
         named = {column.target: column.source for column in file.columns}
         present = set(self.footer.schema.names)
         self.sources = {name: named.get(name, name if name in present else None) for name in needed}
+
+    def ask_bloom_filters(
+        self, expression: Expression, filter_schema: pa.Schema, *, groups: Sequence[int], sure: frozenset[int]
+    ) -> Sequence[int]:
+        """Leave out row groups that surely hold no match, by the bloom filters that the file may have."""
+        test = BloomTest(expression=expression, filter_schema=filter_schema, footer=self.footer, sources=self.sources)
+        if len(sure) == len(groups) or not test.is_worth_asking():
+            return groups
+        with self._io.open_input(self.file.path) as source:
+            left = frozenset(test.choose(source, [group for group in groups if group not in sure]))
+        return [group for group in groups if group in left or group in sure]
 
     def open(self, *, codes: bool) -> None:
         """Make ready to read rows."""

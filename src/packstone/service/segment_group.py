@@ -193,6 +193,8 @@ class GroupMaker:
             target_bytes=self.properties.table_blocksize * _MB,
             block_rows=self.properties.table_blocklet_rows,
             sort_columns=self.properties.sort_columns,
+            bloom_columns=self.properties.bloom_columns,
+            bloom_fpp=self.properties.bloom_fpp,
         )
 
 

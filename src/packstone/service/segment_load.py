@@ -292,18 +292,17 @@ class Load:
             return self._empty()
         runs = [result.files for result in results if result.files]
         if merges:
-            output = self._output(folder, compression=self.properties.compression)
+            output = self._output(folder)
             runs = [merge_sorted_runs(session, runs, schema=self.schema, output=output, load=self)]
         return self._commit(session, segment, runs, results=results)
 
     def _target(self, session: SegmentSession, segment: SegmentId, *, folder: str, is_staged: bool) -> LoadTarget:
-        compression = Compression.LZ4 if is_staged else self.properties.compression
         bad_folder = bad_records_folder(self.table, segment, session.attempt)
         return LoadTarget(
             table=self.table,
             attempt=session.attempt,
             arrow_schema=pack_schema(self.schema),
-            output=self._output(folder, compression=compression),
+            output=self._output(folder, is_staged=is_staged),
             bad_records=BadRecords(self.properties.bad_records_action.value),
             bad_folder=bad_folder.removeprefix(f"{self.table}/"),
             zone=self.options.zone,
@@ -311,7 +310,8 @@ class Load:
             memory_bytes=self.options.memory_bytes,
         )
 
-    def _output(self, folder: str, *, compression: Compression) -> BlockOutput:
+    def _output(self, folder: str, *, is_staged: bool = False) -> BlockOutput:
+        compression = Compression.LZ4 if is_staged else self.properties.compression
         return BlockOutput(
             directory=folder,
             compression=compression.value,
@@ -319,6 +319,8 @@ class Load:
             target_bytes=self.properties.table_blocksize * _MB,
             block_rows=self.properties.table_blocklet_rows,
             sort_columns=self.sort_columns,
+            bloom_columns=() if is_staged else self.properties.bloom_columns,
+            bloom_fpp=self.properties.bloom_fpp,
         )
 
     def _commit(

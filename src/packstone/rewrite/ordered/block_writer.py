@@ -150,6 +150,10 @@ class _OpenFile:
             options["max_rows_per_page"] = _PAGE_ROWS
         if can_write("write_page_checksum"):  # else a bit that flips on disk is merged as if it were a value
             options["write_page_checksum"] = True
+        if output.bloom_columns and can_write("bloom_filter_options"):
+            # The first row group is the biggest.
+            one = {"ndv": sample.num_rows, "fpp": output.bloom_fpp}
+            options["bloom_filter_options"] = dict.fromkeys(output.bloom_columns, one)
         try:
             self._writer = pq.ParquetWriter(
                 self._sink,

@@ -55,6 +55,8 @@ class BlockOutput:
     block_rows: int = 131_072
     block_bytes: int = 128 << 20
     sort_columns: tuple[str, ...] = ()
+    bloom_columns: tuple[str, ...] = ()
+    bloom_fpp: float = 0.01
 
 
 OrderedRun: TypeAlias = tuple[OrderedFile, ...]  # files in the order of keys

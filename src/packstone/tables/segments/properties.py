@@ -6,6 +6,7 @@ checks others differently at CREATE and at ALTER (research notes, trap B11). All
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields
 from enum import StrEnum
@@ -60,6 +61,8 @@ class Properties:
     auto_load_merge: bool = False
     table_blocksize: int = 256  # MB of a data file
     table_blocklet_rows: int = 131_072  # rows of a row group
+    bloom_columns: tuple[str, ...] = ()  # as the schema spells them
+    bloom_fpp: float = 0.01  # how often a bloom filter may be wrong
     compression: Compression = Compression.ZSTD
     bad_records_action: BadRecordsAction = BadRecordsAction.FAIL
     segment_retention_days: int = 7
@@ -72,15 +75,19 @@ PROPERTY_NAMES: Final = tuple(field.name.upper() for field in fields(Properties)
 # just there can still be told what became of its commit, but only until 64 others have followed (commit.py).
 _LEAST_QUERY_MINUTES: Final = 1
 _MOST_QUERY_MINUTES: Final = 10_080  # a week
+_WITHOUT_BLOOM: Final = frozenset({"boolean", "float", "double"})  # two values; equal ones of different bytes
 _SCOPE_WORDS: Final = {"NONE": SortScope.NO_SORT, "LOCAL": SortScope.LOCAL_SORT, "GLOBAL": SortScope.GLOBAL_SORT}
 
 
 def parse_properties(raw: Mapping[str, str] | Iterable[tuple[str, str]], columns: Iterable[Column]) -> Properties:
     """Read properties as given; names in any case."""
     given = normalise(raw)
+    columns = tuple(columns)
     values: dict[str, Any] = {name.lower(): _READERS[name](name, text) for name, text in given.items()}
     if "SORT_COLUMNS" in given:
         values["sort_columns"] = _sort_columns(given["SORT_COLUMNS"], columns)
+    if "BLOOM_COLUMNS" in given:
+        values["bloom_columns"] = _bloom_columns(given["BLOOM_COLUMNS"], columns)
     sort_columns = values.get("sort_columns", ())
     if sort_columns and "SORT_SCOPE" not in given:
         values["sort_scope"] = SortScope.LOCAL_SORT
@@ -193,21 +200,51 @@ def _whole(text: str) -> int | None:
 
 
 def _sort_columns(text: str, columns: Iterable[Column]) -> tuple[str, ...]:
+    def check(column: Column) -> None:
+        if not column.is_atomic:
+            raise InvalidInputError(
+                f"SORT_COLUMNS names {column.name!r}, which is {column.type_text}; a sort column has a plain type."
+            )
+
+    return _column_names("SORT_COLUMNS", text, columns=columns, check=check)
+
+
+def _bloom_columns(text: str, columns: Iterable[Column]) -> tuple[str, ...]:
+    def check(column: Column) -> None:
+        if not column.is_atomic or column.type_text in _WITHOUT_BLOOM:
+            raise InvalidInputError(
+                f"BLOOM_COLUMNS names {column.name!r}, which is {column.type_text}; "
+                "a bloom filter is of whole numbers, decimals, strings, binaries, dates or timestamps."
+            )
+
+    return _column_names("BLOOM_COLUMNS", text, columns=columns, check=check)
+
+
+def _column_names(
+    what: str, text: str, *, columns: Iterable[Column], check: Callable[[Column], None]
+) -> tuple[str, ...]:
     known = {column.name.lower(): column for column in columns}
     found: list[str] = []
     for name in (part.strip() for part in text.split(",")) if text else ():
         column = known.get(name.lower())
         if column is None:
             allowed = ", ".join(column.name for column in known.values())
-            raise InvalidInputError(f"SORT_COLUMNS names {name!r}, which is no column; the columns are {allowed}.")
-        if not column.is_atomic:
-            raise InvalidInputError(
-                f"SORT_COLUMNS names {column.name!r}, which is {column.type_text}; a sort column has a plain type."
-            )
+            raise InvalidInputError(f"{what} names {name!r}, which is no column; the columns are {allowed}.")
+        check(column)
         if column.name in found:
-            raise InvalidInputError(f"SORT_COLUMNS names {column.name!r} twice; name it once.")
+            raise InvalidInputError(f"{what} names {column.name!r} twice; name it once.")
         found.append(column.name)
     return tuple(found)
+
+
+def _share(least: float, most: float) -> Callable[[str, str], float]:
+    def read(name: str, text: str) -> float:
+        is_number = re.fullmatch(r"\d*\.?\d+", text, re.ASCII) is not None
+        if not is_number or not least <= float(text) <= most:
+            raise _bad(name, text, f"a number from {least} to {most}, for example 0.01")
+        return float(text)
+
+    return read
 
 
 _READERS: Final[Mapping[str, Callable[[str, str], Any]]] = {
@@ -222,6 +259,8 @@ _READERS: Final[Mapping[str, Callable[[str, str], Any]]] = {
     "AUTO_LOAD_MERGE": _yes_no,
     "TABLE_BLOCKSIZE": _number(1, 2048),
     "TABLE_BLOCKLET_ROWS": _number(1000, 10_000_000),
+    "BLOOM_COLUMNS": lambda _, text: text,
+    "BLOOM_FPP": _share(0.0001, 0.5),
     "COMPRESSION": _word(Compression),
     "BAD_RECORDS_ACTION": _word(BadRecordsAction),
     "SEGMENT_RETENTION_DAYS": _number(0, 365),

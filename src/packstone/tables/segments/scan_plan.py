@@ -17,12 +17,14 @@ import numpy as np
 from packstone.pruning.may_match import may_match, must_match
 from packstone.pruning.prune import Pruned, PrunedBy, prune
 from packstone.scan.caches import process_caches
+from packstone.scan.explain_blooms import explain_blooms
 from packstone.scan.partitions import split_files
 from packstone.scan.prune_report import PredicateEffect, PruneLevel, PruneReport
 from packstone.scan.scan_plan import ScanFile, ScanPlan, Split
 from packstone.scan.scan_request import DEFAULT_OPTIONS, ScanOptions, ScanRequest, read_request
 from packstone.tables.segments.column_types import to_arrow
 from packstone.tables.segments.layout import data_file_path
+from packstone.tables.segments.properties import parse_properties
 from packstone.tables.segments.scan_index import IndexPart, Numbers, VersionIndex, read_version_index
 
 if TYPE_CHECKING:
@@ -60,16 +62,22 @@ def plan_segment_scan(
 ) -> ScanPlan:
     """Plan a scan of one version; ``columns`` None is all of them, in the table's order."""
     request = read_request(to_arrow(status.columns), columns=columns, where=where, zone=options.zone)
-    index = read_version_index(io, table, status, caches=caches or process_caches())
+    caches = caches or process_caches()
+    index = read_version_index(io, table, status, caches=caches)
     kept = [_prune_part(part, request.expression) for part in index.parts]
     files, sizes = _scan_files(table, index, kept)
     splits = tuple(
         _split(request, some) for some in split_files(files, group_bytes=sizes, parallelism=options.parallelism)
     )
+    report = _report(request, index, kept, files=files, splits=splits, explain=options.explain)
+    if options.explain:
+        blooms = parse_properties(status.properties, status.columns).bloom_columns
+        level = explain_blooms(io, files, request, columns=blooms, caches=caches)
+        report = report if level is None else replace(report, levels=(*report.levels, level))
     return ScanPlan(
         schema=request.schema,
         splits=splits,
-        report=_report(request, index, kept, files=files, splits=splits, explain=options.explain),
+        report=report,
         residual=request.expression if any(split.filter for split in splits) else None,
         unpushed=request.unpushed,
     )
