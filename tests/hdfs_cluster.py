@@ -125,6 +125,15 @@ class HdfsCluster:
                 target.write_bytes(self.get(found.path))
         return folder
 
+    def send(self, folder: Path, address: str) -> str:
+        """Copy a local folder to an address; answers with it."""
+        self.upload(folder, address.removeprefix(self.url))
+        return address
+
+    def fetch(self, address: str, folder: Path) -> Path:
+        """Copy all that is below an address to a local folder."""
+        return self.download(address.removeprefix(self.url), folder)
+
     def java(self, *arguments: str) -> str:
         """Run a command of Hadoop's own Java client, as ``hdfs`` does; returns what it prints."""
         command = [*self._command(self.conf), *arguments]
@@ -225,14 +234,13 @@ def _listens(port: int) -> bool:
 class NameNodeProxy:
     """Stands before the NameNode and, when told so, lets a call through but loses its answer with the connection.
 
-    The call that closes a file it holds back for some milliseconds: one that comes before the DataNode's report of the
-    file is answered with no, and the library waits half a second before it asks again. With several replicas that is
-    rare; with one it is every file.
+    A call that closes a file and comes before the DataNode's report of the file is answered with no, and the library
+    waits half a second before it asks again. With several replicas that is rare; with one it is every file. So the
+    proxy asks again by itself, at once.
     """
 
-    def __init__(self, port: int, *, hold_seconds: float = 0.015) -> None:
+    def __init__(self, port: int) -> None:
         self._to = ("127.0.0.1", port)
-        self._hold_seconds = hold_seconds
         self._listening = socket.create_server(("127.0.0.1", 0))
         self.url = f"hdfs://127.0.0.1:{self._listening.getsockname()[1]}"
         self.lose_answer_of = b""  # of the next call that holds these bytes
@@ -256,31 +264,62 @@ class NameNodeProxy:
                 continue
             for end in (client, server):
                 end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            losing = threading.Event()
+            line = _Line(client, server)
             for work in (self._ask, self._answer):
-                threading.Thread(target=work, args=(client, server, losing), daemon=True).start()
+                threading.Thread(target=work, args=(line,), daemon=True).start()
 
-    def _ask(self, client: socket.socket, server: socket.socket, losing: threading.Event) -> None:
-        with client, server:
-            while data := _received(client):
+    def _ask(self, line: "_Line") -> None:
+        with line.client, line.server:
+            while data := _received(line.client):
                 if self.lose_answer_of and self.lose_answer_of in data:
                     self.lose_answer_of = b""
-                    losing.set()
-                if b"complete" in data:
-                    time.sleep(self._hold_seconds)
-                server.sendall(data)
+                    line.losing.set()
+                line.closing = data if _is_one_frame(data) and b"\x08complete\x12" in data else b""
+                if not line.send(data):
+                    return
 
-    def _answer(self, client: socket.socket, server: socket.socket, losing: threading.Event) -> None:
-        while data := _received(server):
-            if losing.is_set():
+    def _answer(self, line: "_Line") -> None:
+        while data := _received(line.server):
+            if line.losing.is_set():
                 self.lost += 1
                 break
+            if line.closing and _is_one_frame(data) and data.endswith(_NO):
+                time.sleep(_AGAIN_SECONDS)
+                if line.send(line.closing):
+                    continue
             try:
-                client.sendall(data)
+                line.client.sendall(data)
             except OSError:
                 break
         with contextlib.suppress(OSError):
-            client.shutdown(socket.SHUT_RDWR)
+            line.client.shutdown(socket.SHUT_RDWR)
+
+
+_NO = b"\x02\x08\x00"  # a message of two bytes: its first field is false
+_AGAIN_SECONDS = 0.003
+
+
+class _Line:
+    """One connection through the proxy."""
+
+    def __init__(self, client: socket.socket, server: socket.socket) -> None:
+        self.client, self.server = client, server
+        self.losing = threading.Event()
+        self.closing = b""  # the last call, if it closes a file
+        self._sending = threading.Lock()
+
+    def send(self, data: bytes) -> bool:
+        """Send a call to the NameNode; False if nobody is there."""
+        try:
+            with self._sending:
+                self.server.sendall(data)
+        except OSError:
+            return False
+        return True
+
+
+def _is_one_frame(data: bytes) -> bool:
+    return int.from_bytes(data[:4], "big") == len(data) - 4
 
 
 def _received(end: socket.socket) -> bytes:

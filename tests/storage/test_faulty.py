@@ -68,3 +68,13 @@ def test_a_killed_process_runs_no_handler(children, lake):
     lake.parquet("dt=1")
     killed = {"step": 0, "action": "kill", "moment": "before"}
     assert children.run("compact", path=str(lake.table), fault=killed) == {"status": -9}
+
+
+@pytest.mark.parametrize(("step", "halves"), [("replace", 1), ("make_dirs", 0)])
+def test_a_kill_inside_a_write_leaves_half_of_it(children, lake, step, halves):
+    """KILL_INSIDE leaves half of the bytes beside the file, under a name of the store's own; other steps nothing."""
+    steps = children.run("compact", path=str(lake.parquet("dt=1")))["steps"]
+    last = max(at for at, name in enumerate(steps) if name.startswith(step))
+    killed = {"step": last, "action": "kill-inside", "moment": "before"}
+    assert children.run("compact", path=str(lake.parquet("dt=2")), fault=killed) == {"status": -9}
+    assert len([path for path in lake.root.rglob(".new-*") if path.stat().st_size]) == halves

@@ -11,10 +11,11 @@ and remembers the names of the steps, which is how a test learns how many there 
 from __future__ import annotations
 
 import os
+import posixpath
 import signal
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -23,12 +24,16 @@ if TYPE_CHECKING:
     from packstone.storage.fileio import Capabilities, Entry, FileIO
 
 
+_HALF: Final = "halfhalf"  # local disks and HDFS write a file under such a name before they rename it
+
+
 class Action(StrEnum):
     """What happens at the step."""
 
     FAIL = "fail"  # an OSError, as a full disk or a lost mount gives
     TEAR = "tear"  # half of the bytes are written, then an OSError (only writes can tear; others fail)
     KILL = "kill"  # SIGKILL to this process: no handler, no finally
+    KILL_INSIDE = "kill-inside"  # the same in the middle of a write: half of it is there under the store's own name
 
 
 class Moment(StrEnum):
@@ -149,7 +154,9 @@ class FaultyFileIO:
             self._go_wrong(fault, path, None)
 
     def _go_wrong(self, fault: Fault, path: str, torn: bytes | None) -> None:
-        if fault.action is Action.KILL:
+        if fault.action is Action.KILL_INSIDE and torn is not None:
+            self._inner.replace(f"{posixpath.dirname(path)}/.new-{_HALF}", torn[: len(torn) // 2])
+        if fault.action in (Action.KILL, Action.KILL_INSIDE):
             os.kill(os.getpid(), signal.SIGKILL)
         if fault.action is Action.TEAR and torn is not None:
             # What a store without whole writes would leave behind: a short file under a temporary name.

@@ -34,6 +34,8 @@ def run_child(children, hdfs):
 
     def call(name, lake, *, step=None, moment="after", **arguments):
         fault = None if step is None else {"step": step, "action": "kill", "moment": moment}
+        if moment == "inside":
+            fault |= {"action": "kill-inside", "moment": "before"}
         return children.run(name, path=lake.address, fault=fault, env=hdfs.env, **arguments)
 
     return call
@@ -151,18 +153,13 @@ def test_clean_killed(new_lake, run_child):
 
 @pytest.mark.soak
 @pytest.mark.timeout(3600)
-@pytest.mark.parametrize("moment", ["before", "after"])
+@pytest.mark.parametrize("moment", ["inside", "after"])
 @pytest.mark.parametrize("file_format", FORMATS)
 def test_every_call_killed_at_every_step(new_lake, run_child, file_format, moment):
     """The full matrix: compact, recover, restore and clean, every step, every format."""
     steps = learn_steps(run_child, new_lake(file_format), "compact", **MERGE)
-    for step, name in enumerate(steps):
-        lake, where = new_lake(file_format), f"compact killed {moment} step {step}: {name}"
-        assert run_child("compact", lake, step=step, moment=moment, **MERGE)["status"] == KILLED, where
-        check_mended(lake, where)
-        check_usable(lake, where)
     middle = [at for at in swap_steps(steps) if steps[at].startswith("move")][1]
-    for call in ("recover", "restore", "clean"):
+    for call in ("compact", "recover", "restore", "clean"):
         _kill_everywhere(new_lake, run_child, call, middle=middle, file_format=file_format, moment=moment)
 
 
@@ -171,15 +168,25 @@ def _kill_everywhere(new_lake, run_child, call, *, middle, file_format, moment):
         lake = new_lake(file_format)
         if call == "recover":
             run_child("compact", lake, step=middle, **MERGE)
-            return lake, {}
-        run = merged(lake, keep_days=0)
-        return lake, {"run": run} if call == "restore" else {}
+        run = merged(lake, keep_days=0) if call in ("restore", "clean") else None
+        return lake, {"compact": MERGE, "restore": {"run": run}}.get(call, {})
 
     lake, arguments = prepared()
     for step, name in enumerate(learn_steps(run_child, lake, call, **arguments)):
+        if moment == "inside" and not _leaves_something_inside(name):
+            continue
         where = f"{call} killed {moment} step {step}: {name}"
         lake, arguments = prepared()
         assert run_child(call, lake, step=step, moment=moment, **arguments)["status"] == KILLED, where
         check_mended(lake, where)
         if call != "clean":
             check_usable(lake, where)
+
+
+def _leaves_something_inside(name):
+    """Whether killing inside a step or before it is another case than killing after the step before it.
+
+    Only files on their way are: a write leaves half of one under a name of its own; data files are no steps, and the
+    first step after one sets its permissions.
+    """
+    return name.startswith(("write_new", "replace", "set_permissions"))
