@@ -3,50 +3,21 @@
 Tables are made by ``paimon_lake.py`` and, fetched by PyArrow's own client, read by it again; it is not the product.
 """
 
-import itertools
 import shutil
 
 import pytest
 from paimon_lake import PaimonLake
+from store_matrix import PaimonTables, check_paimon_killed
 
 from packstone.errors import RefusedError
 from packstone.service.paimon_table import PaimonTable
 from packstone.storage.stores import open_store
-from packstone.tables.paimon.leftovers import find_leftovers, remove_leftovers
-
-KILLED = -9
-
-
-class Tables:
-    """Copies of one table on one server."""
-
-    def __init__(self, server, root, tmp_path):
-        self.server, self.root, self.tmp_path = server, root, tmp_path
-        self._numbers = itertools.count()
-        self.local = PaimonLake(tmp_path / "t").create()
-        for first in (0, 5, 10, 15):
-            self.local.append(dict.fromkeys(range(first, first + 10), first))
-        self.rows = self.local.rows()
-
-    def copy(self):
-        """A copy of the table, at a path that nobody had."""
-        return self.server.send(self.local.path, f"{self.root}/{next(self._numbers)}/t")
-
-    def fetch(self, path):
-        """Another program's view of a table."""
-        return PaimonLake(self.server.fetch(path, self.tmp_path / f"fetched-{next(self._numbers)}"))
-
-    def check(self, path, where=""):
-        """The rows are what they were, and nothing is wrong; gives the table as fetched."""
-        found = self.fetch(path)
-        assert (found.rows(), list(found.problems())) == (self.rows, []), where
-        return found
 
 
 @pytest.fixture
 def tables(seaweed, use_s3, tmp_path):
     """A table of four commits, on the real server."""
-    return Tables(seaweed, use_s3(seaweed), tmp_path)
+    return PaimonTables(seaweed, use_s3(seaweed), tmp_path)
 
 
 def test_all_commands_for_a_single_writer(tables, packstone):
@@ -133,40 +104,11 @@ def test_the_table_itself_asks_too(tables):
 
 def test_a_compaction_killed_at_some_steps(tables, children, seaweed):
     """The rows stay, another run ends the work, and what was left is known by name."""
-    check_killed(tables, children, seaweed, stride=5)
+    check_paimon_killed(tables, children, stride=5)
 
 
 @pytest.mark.soak
 @pytest.mark.timeout(3600)
 def test_a_compaction_killed_at_every_step(tables, children, seaweed):
     """Killed anywhere."""
-    check_killed(tables, children, seaweed, stride=1)
-
-
-def check_killed(tables, children, seaweed, *, stride):
-    """Kill at some steps, each time a copy of its own."""
-    call = {"single_writer": True, "env": seaweed.env}
-    done = children.run("paimon_compact", path=tables.copy(), **call)
-    assert done["value"]["status"] == "committed", done
-    for step in range(0, len(done["steps"]), stride):
-        table, where = tables.copy(), done["steps"][step]
-        is_probe = "/.new-" in where  # the second try to create it fails, so there is no after
-        fault = {"step": step, "action": "kill", "moment": "before" if is_probe or step % 2 else "after"}
-        assert children.run("paimon_compact", path=table, fault=fault, **call)["status"] == KILLED, where
-        tables.check(table, where)
-        again = children.run("paimon_compact", path=table, **call)
-        assert "error" not in again, again
-        found = tables.check(table, where)
-        assert {entry.file["_LEVEL"] for entry in found.live()} == {5}, where
-        check_known(tables, table, where)
-
-
-def check_known(tables, table, where):
-    """A day later everything that no snapshot names goes, by its recorded name."""
-    io = open_store(table)
-    runs = f"{table.rpartition('/')[0]}/.packstone/t/runs"
-    later = io.stat(f"{table}/snapshot/snapshot-5").mtime_ns / 1e9 + 2 * 86_400
-    remove_leftovers(io, find_leftovers(io, table, runs_folder=runs, now_seconds=later))
-    left = tables.check(table, where)
-    live = {f"bucket-{entry.bucket}/{entry.file['_FILE_NAME']}" for number in left.ids() for entry in left.live(number)}
-    assert {name for name in left.names() if name.startswith("bucket-")} == live, where
+    check_paimon_killed(tables, children, stride=1)

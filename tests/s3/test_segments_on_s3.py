@@ -4,47 +4,21 @@ What is in a table is told by ``segment_lake.py``, which is not the product: PyA
 and JSON, PyArrow and DuckDB read them.
 """
 
-import itertools
 from collections import Counter
 
 import pytest
 from compact_calls import segment_clean, segment_compact
 from race_calls import ROWS
 from segment_lake import SegmentLake
+from store_matrix import KILLED, SegmentTables, check_segment_compaction, check_segment_load, make_local
 
 from packstone.storage.stores import open_store
-
-KILLED = -9
-
-
-class Tables:
-    """Tables of one test on one server."""
-
-    def __init__(self, server, root, tmp_path):
-        self.server, self.root, self.tmp_path = server, root, tmp_path
-        self._numbers = itertools.count()
-
-    def fetch(self, path):
-        """Another program's view of a table."""
-        return SegmentLake(self.server.fetch(path, self.tmp_path / f"fetched-{next(self._numbers)}"))
-
-    def copy_of(self, folder):
-        """A copy of a local table, at a path that nobody had."""
-        return self.server.send(folder, f"{self.root}/{next(self._numbers)}/t")
 
 
 @pytest.fixture
 def tables(seaweed, use_s3, tmp_path):
     """Tables on the real server."""
-    return Tables(seaweed, use_s3(seaweed), tmp_path)
-
-
-def make_local(folder, loads=4):
-    """A table with some loads, to be copied."""
-    lake = SegmentLake(folder).create(SORT_COLUMNS="id", COMPACTION_LEVEL_THRESHOLD=f"{loads},2")
-    for seed in range(loads):
-        lake.load([{"id": at * 7 % 30, "v": f"{seed}-{at}"} for at in range(30)], files=2, group_rows=10)
-    return lake
+    return SegmentTables(seaweed, use_s3(seaweed), tmp_path)
 
 
 def test_all_commands(tables, packstone, tmp_path):
@@ -143,80 +117,23 @@ def check_race(tables, children, seaweed, *, seconds):
 
 def test_a_compaction_killed_at_some_steps(tables, children, seaweed):
     """Killed there, the table reads the same, a second run succeeds, and a clean leaves nothing behind."""
-    check_compaction(tables, children, seaweed, stride=5)
+    check_segment_compaction(tables, children, stride=5)
 
 
 @pytest.mark.soak
 @pytest.mark.timeout(3600)
 def test_a_compaction_killed_at_every_step(tables, children, seaweed):
     """Killed anywhere."""
-    check_compaction(tables, children, seaweed, stride=1)
-
-
-def kill_at(steps, step):
-    """Before or after, in turns; the second try to create the probe fails, so there is no after."""
-    is_probe = "/.new-" in steps[step]
-    return {"step": step, "action": "kill", "moment": "before" if is_probe or step % 2 else "after"}
-
-
-def check_compaction(tables, children, seaweed, *, stride):
-    """Kill at some steps, each time a copy of its own."""
-    local = make_local(tables.tmp_path / "t")
-    rows = local.count()
-    done = children.run("segment_compact", path=tables.copy_of(local.path), env=seaweed.env)
-    assert done["value"]["status"] == "committed", done
-    for step in range(0, len(done["steps"]), stride):
-        table = tables.copy_of(local.path)
-        fault = kill_at(done["steps"], step)
-        died = children.run("segment_compact", path=table, fault=fault, env=seaweed.env)
-        assert died["status"] == KILLED, (done["steps"], died)
-        where = done["steps"][step]
-        found = tables.fetch(table)
-        assert (found.count(), found.problems()) == (rows, []), where
-        io = open_store(table)
-        assert segment_compact(io, table)["status"] in ("committed", "nothing-to-do"), where
-        assert segment_clean(io, table, days=8)["unknown"] == [], where
-        found = tables.fetch(table)
-        assert (found.count(), found.problems(), len(found.ids())) == (rows, [], 1), where
-        assert set(found.data_on_disk()) == {f"{file.relative_to(found.path)}" for file in paths(found)}, where
-
-
-def paths(lake):
-    """The data files of a table."""
-    return [lake.path / file for file in lake.files()]
+    check_segment_compaction(tables, children, stride=1)
 
 
 def test_a_load_killed_at_some_steps(tables, children, seaweed):
     """All of it or nothing is there, the next load works, and a clean knows everything that was left."""
-    check_load(tables, children, seaweed, stride=7)
+    check_segment_load(tables, children, stride=7)
 
 
 @pytest.mark.soak
 @pytest.mark.timeout(3600)
 def test_a_load_killed_at_every_step(tables, children, seaweed):
     """Killed anywhere."""
-    check_load(tables, children, seaweed, stride=1)
-
-
-def check_load(tables, children, seaweed, *, stride):
-    """Kill at some steps, each time a copy of its own."""
-    local = make_local(tables.tmp_path / "t", loads=1)
-    before = local.count()
-    (tables.tmp_path / "in.csv").write_text("id,v\n" + "".join(f"{at},x\n" for at in range(50, 10, -1)))
-    after = before + Counter((at, "x") for at in range(11, 51))
-    load = {"inputs": [tables.tmp_path / "in.csv"], "env": seaweed.env, "sort_scope": "GLOBAL_SORT", "task_bytes": 100}
-    done = children.run("load_rows", path=tables.copy_of(local.path), **load)
-    assert "error" not in done, done
-    for step in range(0, len(done["steps"]), stride):
-        table = tables.copy_of(local.path)
-        fault = kill_at(done["steps"], step)
-        assert children.run("load_rows", path=table, fault=fault, **load)["status"] == KILLED
-        where = done["steps"][step]
-        rows = tables.fetch(table).count()
-        assert rows in (before, after), where
-        again = children.run("load_rows", path=table, **load)
-        assert "error" not in again, again
-        assert segment_clean(open_store(table), table, days=8)["unknown"] == [], where
-        found = tables.fetch(table)
-        assert found.count() == rows + after - before, where
-        assert found.problems() == [], where
+    check_segment_load(tables, children, stride=1)

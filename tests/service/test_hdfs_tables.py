@@ -8,44 +8,28 @@ import posixpath
 from itertools import count
 
 import pytest
-from paimon_lake import PaimonLake
+from compact_calls import segment_clean
 from segment_calls import segment_create, segment_delete, segment_load, segment_merge
+from store_matrix import (
+    KILLED,
+    PaimonTables,
+    SegmentTables,
+    check_paimon_killed,
+    check_segment_compaction,
+    check_segment_load,
+    make_local,
+)
 
 from packstone.model.paimon_options import PaimonOptions
 from packstone.service.paimon_table import PaimonTable
 from packstone.storage.stores import open_store
 from packstone.tables.segments.status_files import list_versions, read_latest, read_version
 
-KILLED = -9
-
-
-class PaimonScene:
-    """One Paimon table after the other, all alike."""
-
-    def __init__(self, cluster, address, scratch):
-        self._cluster, self._address, self._scratch = cluster, address, scratch
-        self._numbers = count()
-        self._lake = PaimonLake(scratch / "made" / "t").create()
-        for first in (0, 5, 10, 15):
-            self._lake.append(dict.fromkeys(range(first, first + 10), first))
-        self.rows = self._lake.rows()
-
-    def new(self):
-        """A fresh copy on HDFS."""
-        address = f"{self._address}/{next(self._numbers)}/t"
-        self._cluster.upload(self._lake.path, address.removeprefix(self._cluster.url))
-        return address
-
-    def read(self, address):
-        """The table as the tests' own reader sees it."""
-        folder = self._scratch / f"read-{next(self._numbers)}" / "t"
-        return PaimonLake(self._cluster.download(address.removeprefix(self._cluster.url), folder))
-
 
 @pytest.fixture
 def paimon(hdfs, use_hdfs, tmp_path):
     """Paimon tables on HDFS."""
-    return PaimonScene(hdfs, use_hdfs, tmp_path)
+    return PaimonTables(hdfs, use_hdfs, tmp_path)
 
 
 def kill_at(step, moment="after"):
@@ -60,10 +44,10 @@ def compact_paimon(address):
 
 def test_paimon_compaction(paimon):
     """A compaction publishes COMPACT snapshots; the rows are the same, and nothing is wrong with the table."""
-    address = paimon.new()
+    address = paimon.copy()
     outcome = compact_paimon(address)
     assert outcome.status.value == "committed", outcome
-    after = paimon.read(address)
+    after = paimon.fetch(address)
     assert after.rows() == paimon.rows
     assert after.snapshot(after.ids()[-1])["commitKind"] == "COMPACT"
     assert after.problems() == []
@@ -71,30 +55,37 @@ def test_paimon_compaction(paimon):
 
 def test_paimon_compaction_killed(paimon, children, hdfs):
     """Killed around the publication, the table has the same rows and can be compacted again."""
-    done = children.run("paimon_compact", path=paimon.new(), env=hdfs.env)
+    done = children.run("paimon_compact", path=paimon.copy(), env=hdfs.env)
     assert "error" not in done, done
     steps = done["steps"]
     publish = next(at for at, name in enumerate(steps) if name.startswith("write_new") and "/snapshot-" in name)
     for step, moment in ((publish, "before"), (publish, "after"), (publish + 1, "after")):
-        address, where = paimon.new(), f"killed {moment} step {step}: {steps[step]}"
+        address, where = paimon.copy(), f"killed {moment} step {step}: {steps[step]}"
         done = children.run("paimon_compact", path=address, env=hdfs.env, fault=kill_at(step, moment))
         assert done["status"] == KILLED, where
-        assert paimon.read(address).rows() == paimon.rows, where
+        assert paimon.fetch(address).rows() == paimon.rows, where
         again = compact_paimon(address)
         assert again.status.value in ("committed", "nothing-to-do"), (where, again)
-        after = paimon.read(address)
+        after = paimon.fetch(address)
         assert after.rows() == paimon.rows, where
         assert len(after.ids()) == len(set(after.ids())), where
 
 
+@pytest.mark.soak
+@pytest.mark.timeout(3600)
+def test_paimon_compaction_killed_at_every_step(paimon, children):
+    """Killed anywhere, inside of writes too: the rows stay, another run ends the work, what was left is known."""
+    check_paimon_killed(paimon, children, stride=1, halves=True)
+
+
 def test_paimon_compactions_at_once(paimon, children, hdfs):
     """Of several processes that compact one table at once, some do and the others say so; the rows are the same."""
-    address = paimon.new()
+    address = paimon.copy()
     pids = [children.start("paimon_compact", path=address, env=hdfs.env) for _ in range(4)]
     answers = [children.wait(pid) for pid in pids]
     assert all(answer.get("error") in (None, "ConflictError") for answer in answers), answers
     assert any("value" in answer for answer in answers)
-    after = paimon.read(address)
+    after = paimon.fetch(address)
     assert after.rows() == paimon.rows
     published = [one for answer in answers for one in answer.get("value", {}).get("snapshots", ())]
     assert len(set(published)) == len(published)
@@ -156,3 +147,44 @@ def test_segment_loads_at_once(segments, children, hdfs):
     assert sorted(ids) == list(range(2, 18))
     assert list_versions(io, path)[-1] == first + 2 * 16
     segment_merge(io, path, ["2", "3"], "2.1")
+
+
+@pytest.fixture
+def loaded(hdfs, use_hdfs, tmp_path):
+    """Segment tables with rows on HDFS."""
+    return SegmentTables(hdfs, use_hdfs, tmp_path)
+
+
+def test_segment_compaction_killed_at_some_steps(loaded, children):
+    """Killed there, the table reads the same, a second run succeeds, and a clean leaves nothing behind."""
+    check_segment_compaction(loaded, children, stride=15, halves=True)
+
+
+def test_segment_load_killed_at_some_steps(loaded, children):
+    """All of it or nothing is there, the next load works, and a clean knows everything that was left."""
+    check_segment_load(loaded, children, stride=37, halves=True)
+
+
+def test_half_a_record_is_cleaned(loaded):
+    """A process killed between writing a record and renaming it leaves half a commit: a clean knows it by its name."""
+    table = loaded.copy_of(make_local(loaded.tmp_path / "t").path)
+    io = open_store(table)
+    half = io._write_aside(f"{table}/Metadata/status/000000099.json", b"{")
+    segment_clean(io, table, days=0.5)
+    assert io.stat(half) is not None  # its writer may live
+    segment_clean(io, table, days=8)
+    assert io.stat(half) is None
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(3600)
+def test_segment_compaction_killed_at_every_step(loaded, children):
+    """Killed anywhere, inside of writes too."""
+    check_segment_compaction(loaded, children, stride=1, halves=True)
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(3600)
+def test_segment_load_killed_at_every_step(loaded, children):
+    """Killed anywhere, inside of writes too."""
+    check_segment_load(loaded, children, stride=1, halves=True)

@@ -227,7 +227,7 @@ class HdfsFileIO:
     def _write_aside(self, path: str, data: bytes) -> str:
         """Write under a name of its own; one that fails for want of a DataNode is written again, under another."""
         for wait_seconds in (*_ASIDE_WAITS_SECONDS, None):
-            aside = f"{posixpath.dirname(path)}/.new-{os.urandom(8).hex()}"
+            aside = f"{posixpath.dirname(path)}/.new-{os.urandom(4).hex()}"
             try:
                 with self._create(aside, overwrite=False, block_bytes=_RECORD_BLOCK_BYTES) as file:
                     file.write(data)

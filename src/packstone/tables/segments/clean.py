@@ -61,7 +61,7 @@ if TYPE_CHECKING:
 _SAFE_AGE_MS: Final = DAY_MS
 _MINUTE_MS: Final = 60_000
 _LIST_NAME: Final = re.compile(r"[0-9a-f]{16}-\d+\.json")  # as commits name their lists
-_HALF_NAME: Final = re.compile(r"\.new-(\w{8}|[0-9a-f]{16})")  # as local disks and HDFS name a file not whole yet
+_HALF_NAME: Final = re.compile(r"\.new-\w{8}")  # as storage/local.py and hdfs.py name a file that is not whole yet
 _CLEAN_RACES: Final = 20
 
 
