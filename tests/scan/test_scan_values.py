@@ -83,6 +83,17 @@ def test_a_small_scan_is_dealt_to_all_tasks_but_not_into_crumbs():
     assert split_files([], group_bytes=[]) == ()
 
 
+@pytest.mark.parametrize("tasks", [2, 3, 4])
+def test_no_task_waits_for_another(tasks):
+    """There are as many splits as tasks, not one more for what is left over, and they are of about one size."""
+    sizes = [[size] for size in (900, 850, 800, 800, 750, 700, 650, 600, 50, 40)]
+    files = [file_of(some, f"f{at}") for at, some in enumerate(sizes)]
+    splits = split_files(files, group_bytes=sizes, parallelism=tasks, open_cost_bytes=10)
+    bytes_of = [sum(file.read_bytes for file in split) for split in splits]
+    assert len(splits) == tasks
+    assert max(bytes_of) < 1.5 * min(bytes_of)
+
+
 def test_caches_have_limits_of_their_own(monkeypatch):
     """Limits come from the environment or from the caller; a wrong one names its variable."""
     caches = ScanCaches.make({"footer": 10})

@@ -1,13 +1,15 @@
 """Row groups to splits of about the same size.
 
-The rule of CarbonData's merge_small_files (research notes 5.2), which is Spark's own: every file costs a fixed number
-of bytes more than it has, for opening it; a split is full at ``min(128 MB, max(open cost, all / parallelism))``; the
-largest pieces go first, and a split is closed when the next piece would not fit. A file that is larger than a split is
-cut between row groups.
+Every file costs a fixed number of bytes more than it has, for opening it. A split should have
+``min(128 MB, max(open cost, all / parallelism))``, as in CarbonData's merge_small_files (research notes 5.2) and in
+Spark; that says how many splits there are. They fill one after the other there, and the last is what is left over; here
+the largest piece goes first, and each to the split that has least so far, so that none is waited for. A file that is
+larger than a split is cut between row groups.
 """
 
 from __future__ import annotations
 
+import heapq
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -28,30 +30,28 @@ def split_files(
     open_cost_bytes: int = OPEN_COST_BYTES,
 ) -> tuple[tuple[ScanFile, ...], ...]:
     """Deal files to splits; ``group_bytes`` are the sizes of each file's row groups (none known: it stays whole)."""
-    total = sum(file.read_bytes + open_cost_bytes for file in files)
-    target = min(max_split_bytes, max(open_cost_bytes, total // (parallelism or os.cpu_count() or 1)))
+    total, tasks = sum(file.read_bytes + open_cost_bytes for file in files), parallelism or os.cpu_count() or 1
+    target = min(max_split_bytes, max(open_cost_bytes, -(-total // tasks)))
     pieces = [piece for file, sizes in zip(files, group_bytes, strict=True) for piece in _cut(file, sizes, target)]
-    return pack_pieces(
-        sorted(pieces, key=lambda piece: -piece.read_bytes), target_bytes=target, open_cost_bytes=open_cost_bytes
-    )
+    return _deal(pieces, -(-total // target), max_bytes=max_split_bytes, open_cost_bytes=open_cost_bytes)
 
 
-def pack_pieces(
-    pieces: Sequence[ScanFile], *, target_bytes: int, open_cost_bytes: int
+def _deal(
+    pieces: Sequence[ScanFile], count: int, *, max_bytes: int, open_cost_bytes: int
 ) -> tuple[tuple[ScanFile, ...], ...]:
-    """Fill splits one after the other."""
-    splits: list[tuple[ScanFile, ...]] = []
-    current: list[ScanFile] = []
-    filled = 0
-    for piece in pieces:
-        if current and filled + piece.read_bytes > target_bytes:
-            splits.append(tuple(current))
-            current, filled = [], 0
-        current.append(piece)
-        filled += piece.read_bytes + open_cost_bytes
-    if current:
-        splits.append(tuple(current))
-    return tuple(splits)
+    """Each piece, the largest first, to the split with the fewest bytes; to a new one if it does not fit there."""
+    splits: list[list[ScanFile]] = [[] for _ in range(count)]
+    filled = [(0, at) for at in range(count)]
+    for piece in sorted(pieces, key=lambda piece: -piece.read_bytes):
+        size_bytes, at = filled[0]
+        if splits[at] and size_bytes + piece.read_bytes > max_bytes:
+            at = len(splits)
+            splits.append([])
+            heapq.heappush(filled, (piece.read_bytes + open_cost_bytes, at))
+        else:
+            heapq.heapreplace(filled, (size_bytes + piece.read_bytes + open_cost_bytes, at))
+        splits[at].append(piece)
+    return tuple(tuple(split) for split in splits if split)
 
 
 def _cut(file: ScanFile, sizes: Sequence[int], target_bytes: int) -> Iterator[ScanFile]:

@@ -187,6 +187,8 @@ class Scan:
             frame = read_splits(session, plan, self._source.io)
             for part in plan.unpushed:
                 frame = frame.where(str(part))
+            if not plan.unpushed:
+                return frame
         return frame.select([f"`{name.replace('`', '``')}`" for name in names])
 
     def _check_zone(self, parts: Iterable[Expression], zone: str) -> None:
