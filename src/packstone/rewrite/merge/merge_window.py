@@ -24,7 +24,7 @@ from packstone.errors import CorruptionError
 from packstone.rewrite.merge.key_order import Order, find_unsorted, sort_rows
 from packstone.rewrite.merge.key_words import I64, Component, Words, column_values, find_components, number_components
 from packstone.rewrite.merge.merge_spec import KIND_COLUMN, SEQUENCE_COLUMN
-from packstone.rewrite.merge.run_cursor import BatchKeys, Piece, RowKey, RunCursor
+from packstone.rewrite.merge.run_cursor import BatchKeys, Piece, RowKey, RunCursor, cut_runs
 from packstone.rewrite.numpy_columns import to_column
 
 Kinds = np.ndarray[Any, np.dtype[np.int8]]
@@ -125,38 +125,11 @@ class Window:
 
 def cut_windows(cursors: Sequence[RunCursor], ordering: Ordering) -> Iterator[Window | pa.RecordBatch]:
     """Yield windows in the order of keys; rows that only one run has there come as they are, as batches."""
-    before: RowKey | None = None
-    while True:
-        for cursor in cursors:
-            cursor.fill()
-        limits = [cursor.limit for cursor in cursors]
-        bound = min((limit for limit in limits if limit is not None), default=None)
-        taken = [cursor.take_until(bound) for cursor in cursors]
-        for cursor, limit in zip(cursors, limits, strict=True):
-            # The run that sets the bound ends with it: rows that stay are above their own last one.
-            if limit is not None and limit == bound and cursor.waiting_path is not None:
-                raise _unsorted(cursor.waiting_path)
-        parts = [part for part in taken if part]
-        if not parts:
-            return
-        _check_between(parts, before, bound, key_columns=ordering.key_columns)
+    for parts in cut_runs(cursors, ordering.key_columns, may_repeat=False, complain=_unsorted):
         if len(parts) == 1:
             yield from check_run(parts[0], ordering.key_columns)
         else:
             yield make_window(parts, ordering)
-        before = bound
-
-
-def _check_between(
-    parts: Sequence[Sequence[Piece]], before: RowKey | None, bound: RowKey | None, *, key_columns: Sequence[str]
-) -> None:
-    """Each run must go on above the last window and end below the bound of this one: else it was not sorted."""
-    for part in parts:
-        first, last = part[0].batch, part[-1].batch
-        if before is not None and not BatchKeys(first.slice(0, 1), key_columns).get(0) > before:
-            raise _unsorted(part[0].path)
-        if bound is not None and BatchKeys(last.slice(last.num_rows - 1), key_columns).get(0) > bound:
-            raise _unsorted(part[-1].path)
 
 
 def check_run(pieces: Iterable[Piece], key_columns: Sequence[str]) -> Iterator[pa.RecordBatch]:

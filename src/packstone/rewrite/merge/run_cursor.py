@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -120,3 +120,44 @@ class RunCursor:
                 self._waiting.appendleft((rest, BatchKeys(rest.batch, self._key_columns)))
                 break
         return taken
+
+
+def cut_runs(
+    cursors: Sequence[RunCursor],
+    key_columns: Sequence[str],
+    *,
+    may_repeat: bool,
+    complain: Callable[[str], Exception],
+) -> Iterator[list[list[Piece]]]:
+    """Yield what the runs have between one bound and the next, in the order of keys; runs without rows are left out.
+
+    A run must go on above the last bound (or at it, if keys may repeat) and end with this one; if it does not, it was
+    not sorted, and ``complain`` makes the error of the file's path.
+    """
+    before: RowKey | None = None
+    while True:
+        for cursor in cursors:
+            cursor.fill()
+        limits = [cursor.limit for cursor in cursors]
+        bound = min((limit for limit in limits if limit is not None), default=None)
+        taken = [cursor.take_until(bound) for cursor in cursors]
+        for cursor, limit in zip(cursors, limits, strict=True):
+            # The run that sets the bound ends with it: rows that stay are above their own last one.
+            if limit is not None and limit == bound and cursor.waiting_path is not None:
+                raise complain(cursor.waiting_path)
+        parts = [part for part in taken if part]
+        if not parts:
+            return
+        for first, last in ((part[0], part[-1]) for part in parts):
+            begins, ends = _key_at(first.batch, 0, key_columns), _key_at(last.batch, -1, key_columns)
+            if before is not None and (begins < before or not (may_repeat or begins > before)):
+                raise complain(first.path)
+            if bound is not None and ends > bound:
+                raise complain(last.path)
+        yield parts
+        before = bound
+
+
+def _key_at(batch: pa.RecordBatch, row: int, key_columns: Sequence[str]) -> RowKey:
+    at = row % batch.num_rows
+    return BatchKeys(batch.slice(at, 1), key_columns).get(0)

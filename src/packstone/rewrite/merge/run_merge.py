@@ -28,6 +28,7 @@ from packstone.rewrite.merge.merge_window import Ordering, Window, check_run, cu
 from packstone.rewrite.merge.rolling_writer import RollingWriter
 from packstone.rewrite.merge.run_cursor import Piece, RunCursor
 from packstone.rewrite.numpy_columns import to_column
+from packstone.rewrite.write_all import write_all
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -63,18 +64,8 @@ def run_merge(io: FileIO, spec: MergeSpec, *, name_file: Callable[[int], str]) -
     schema = unpack_schema(spec.arrow_schema)
     engine = make_engine(spec, schema)
     writer = _writer(io, spec, schema, name_file=name_file)
-    reading, write_seconds = _Reading(), 0.0
-    try:
-        for batch in _merge_sections(io, spec, schema, engine=engine, reading=reading):
-            started = time.perf_counter()
-            writer.write(batch)
-            write_seconds += time.perf_counter() - started
-        started = time.perf_counter()
-        files = writer.close()
-        write_seconds += time.perf_counter() - started
-    except BaseException:
-        writer.abandon()
-        raise
+    reading = _Reading()
+    files, write_seconds = write_all(writer, _merge_sections(io, spec, schema, engine=engine, reading=reading))
     seconds = time.perf_counter() - began
     return MergeResult(
         files=files,
@@ -99,15 +90,16 @@ def run_append(io: FileIO, spec: AppendSpec, *, name_file: Callable[[int], str])
     writer = _writer(io, spec, schema, name_file=name_file)
     reading = _Reading()
     shares = share_memory(io, (spec.inputs,), spec.memory_bytes)
-    try:
-        for file in spec.inputs:
-            rows = read_rows(io, file, schema, batch_bytes=shares.batch_bytes, widths=reading.widths)
-            for piece in reading.timed(rows, file.path):
-                writer.write(piece.batch)
-        files = writer.close()
-    except BaseException:
-        writer.abandon()
-        raise
+    files, _ = write_all(
+        writer,
+        (
+            piece.batch
+            for file in spec.inputs
+            for piece in reading.timed(
+                read_rows(io, file, schema, batch_bytes=shares.batch_bytes, widths=reading.widths), file.path
+            )
+        ),
+    )
     return MergeResult(
         files=files,
         rows_in=reading.rows,

@@ -31,6 +31,7 @@ from packstone.rewrite.ordered.ordered_spec import (
 from packstone.rewrite.ordered.ordered_window import check_order, merge_cursors
 from packstone.rewrite.ordered.row_sorter import RowSorter
 from packstone.rewrite.parquet.footer import open_parquet
+from packstone.rewrite.write_all import write_all
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -52,19 +53,8 @@ def merge_ordered(
     began = time.perf_counter()
     merge = _Merge.of(io, spec, temp_folder=temp_folder)
     writer = BlockWriter(io, merge.output(), schema=merge.schema, name_file=name_file, row_bytes=_row_bytes(spec.files))
-    write_seconds = 0.0
-    try:
-        with closing(merge.batches()) as batches:
-            for batch in batches:
-                started = time.perf_counter()
-                writer.write(batch)
-                write_seconds += time.perf_counter() - started
-        started = time.perf_counter()
-        files = writer.close()
-        write_seconds += time.perf_counter() - started
-    except BaseException:
-        writer.abandon()
-        raise
+    with closing(merge.batches()) as batches:
+        files, write_seconds = write_all(writer, batches)
     seconds = time.perf_counter() - began
     return OrderedResult(
         files=files,

@@ -15,7 +15,7 @@ import pyarrow as pa
 from packstone.errors import CorruptionError
 from packstone.rewrite.merge.key_words import I64
 from packstone.rewrite.merge.merge_window import join_column
-from packstone.rewrite.merge.run_cursor import BatchKeys, Piece, RowKey, RunCursor
+from packstone.rewrite.merge.run_cursor import BatchKeys, Piece, RowKey, RunCursor, cut_runs
 from packstone.rewrite.numpy_columns import to_column
 from packstone.rewrite.ordered.row_order import find_falling, make_words, order_rows
 
@@ -24,26 +24,11 @@ _NO_BREAKS: I64 = np.zeros(0, dtype=np.int64)
 
 def merge_cursors(cursors: Sequence[RunCursor], sort_columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
     """Yield the rows of all runs in order; CorruptionError, with the file, where a run is not sorted."""
-    before: RowKey | None = None
-    while True:
-        for cursor in cursors:
-            cursor.fill()
-        limits = [cursor.limit for cursor in cursors]
-        bound = min((limit for limit in limits if limit is not None), default=None)
-        taken = [cursor.take_until(bound) for cursor in cursors]
-        for cursor, limit in zip(cursors, limits, strict=True):
-            # The run that sets the bound ends with it: rows that stay are above their own last one.
-            if limit is not None and limit == bound and cursor.waiting_path is not None:
-                raise _unsorted(cursor.waiting_path)
-        parts = [part for part in taken if part]
-        if not parts:
-            return
-        _check_between(parts, before, bound, sort_columns=sort_columns)
+    for parts in cut_runs(cursors, sort_columns, may_repeat=True, complain=_unsorted):
         if len(parts) == 1:
             yield from check_order(parts[0], sort_columns)
         else:
             yield _merge(parts, sort_columns)
-        before = bound
 
 
 def check_order(pieces: Iterable[Piece], sort_columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
@@ -63,18 +48,6 @@ def check_sorted(piece: Piece, sort_columns: Sequence[str]) -> None:
     words = make_words([piece.batch.column(name) for name in sort_columns])
     if find_falling(words, piece.batch.num_rows, _NO_BREAKS) is not None:
         raise _unsorted(piece.path)
-
-
-def _check_between(
-    parts: Sequence[Sequence[Piece]], before: RowKey | None, bound: RowKey | None, *, sort_columns: Sequence[str]
-) -> None:
-    """Each run must go on where the last window ended and end below the bound of this one: else it was not sorted."""
-    for part in parts:
-        first, last = part[0], part[-1]
-        if before is not None and _key_at(first.batch, 0, sort_columns) < before:
-            raise _unsorted(first.path)
-        if bound is not None and _key_at(last.batch, last.batch.num_rows - 1, sort_columns) > bound:
-            raise _unsorted(last.path)
 
 
 def _merge(parts: Sequence[Sequence[Piece]], sort_columns: Sequence[str]) -> pa.RecordBatch:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import pyarrow as pa
 
-from packstone.errors import CorruptionError, PackstoneError, RefusedError, VerificationError, storage_sentence
+from packstone.errors import CorruptionError, RefusedError, VerificationError
 from packstone.model.unit import How, UnitStatus
 from packstone.rewrite.data_files.real_keys import with_real_keys
 from packstone.rewrite.data_files.rows import read_rows
@@ -43,6 +43,7 @@ from packstone.tables.paimon.leftovers import record_created
 from packstone.tables.paimon.paths import DataFileNames
 from packstone.tables.paimon.table_schema import TableSchema
 from packstone.tables.paimon.written_meta import MetaWriter
+from packstone.tables.unit_failure import FAILURES, describe_failure
 
 if TYPE_CHECKING:
     from packstone.storage.fileio import FileIO
@@ -126,18 +127,9 @@ def run_paimon_task(attempt: Attempt, task: PaimonTask) -> PaimonTaskResult:
 def _guarded(attempt: Attempt, task: PaimonTask, unit: PaimonUnit) -> PaimonUnitResult:
     try:
         return _run_unit(attempt, task, unit)
-    except VerificationError as error:
-        return PaimonUnitResult(unit=unit.unit, status=UnitStatus.MISMATCH, message=error.message)
-    except CorruptionError as error:
-        blamed = str(error.facts.get("file", ""))
-        return PaimonUnitResult(unit=unit.unit, status=UnitStatus.UNREADABLE, message=error.message, blamed=blamed)
-    except RefusedError as error:
-        return PaimonUnitResult(unit=unit.unit, status=UnitStatus.UNFAITHFUL, message=error.message)
-    except PackstoneError as error:
-        return PaimonUnitResult(unit=unit.unit, status=UnitStatus.FAILED, message=error.message)
-    except (OSError, pa.ArrowException) as error:
-        message = storage_sentence(error) if isinstance(error, OSError) else f"Arrow failed: {error}"
-        return PaimonUnitResult(unit=unit.unit, status=UnitStatus.FAILED, message=message)
+    except FAILURES as error:
+        failure = describe_failure(error)
+        return PaimonUnitResult(unit=unit.unit, status=failure.status, message=failure.message, blamed=failure.blamed)
 
 
 def _run_unit(attempt: Attempt, task: PaimonTask, unit: PaimonUnit) -> PaimonUnitResult:

@@ -11,9 +11,7 @@ import zlib
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-import pyarrow as pa
-
-from packstone.errors import CorruptionError, PackstoneError, RefusedError, VerificationError, storage_sentence
+from packstone.errors import VerificationError
 from packstone.model.unit import UnitStatus
 from packstone.rewrite.ordered.ordered_merge import merge_ordered
 from packstone.rewrite.ordered.ordered_spec import OrderedMergeSpec, WrittenBlockFile
@@ -21,6 +19,7 @@ from packstone.rewrite.ordered.verify_ordered import verify_ordered
 from packstone.storage.task_board import Attempt, Job
 from packstone.tables.segments.attempts import record_created
 from packstone.tables.segments.layout import data_file_name
+from packstone.tables.unit_failure import FAILURES, describe_failure
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -81,22 +80,9 @@ def run_merge_task(attempt: Attempt, task: MergeTask) -> MergeTaskResult:
 def _guarded(attempt: Attempt, task: MergeTask, unit: MergeUnit) -> MergeUnitResult:
     try:
         return _merge(attempt, task, unit)
-    except VerificationError as error:
-        return _bad(unit, UnitStatus.MISMATCH, error.message)
-    except CorruptionError as error:
-        return _bad(unit, UnitStatus.UNREADABLE, error.message, blamed=str(error.facts.get("file", "")))
-    except RefusedError as error:
-        return _bad(unit, UnitStatus.UNFAITHFUL, error.message)
-    except PackstoneError as error:
-        return _bad(unit, UnitStatus.FAILED, error.message)
-    except OSError as error:
-        return _bad(unit, UnitStatus.FAILED, storage_sentence(error))
-    except pa.ArrowException as error:
-        return _bad(unit, UnitStatus.FAILED, f"Arrow failed: {error}")
-
-
-def _bad(unit: MergeUnit, status: UnitStatus, message: str, *, blamed: str = "") -> MergeUnitResult:
-    return MergeUnitResult(unit=unit.unit, status=status, message=message, blamed=blamed)
+    except FAILURES as error:
+        failure = describe_failure(error)
+        return MergeUnitResult(unit=unit.unit, status=failure.status, message=failure.message, blamed=failure.blamed)
 
 
 def _merge(attempt: Attempt, task: MergeTask, unit: MergeUnit) -> MergeUnitResult:
