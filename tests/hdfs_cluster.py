@@ -25,7 +25,7 @@ _OLD_JVM = (
     "--add-opens=java.base/sun.nio.ch=ALL-UNNAMED",
     "--add-opens=java.security.jgss/sun.security.krb5=ALL-UNNAMED",
 )
-_LOG4J = """log4j.rootLogger=WARN,out
+LOG4J = """log4j.rootLogger=WARN,out
 log4j.appender.out=org.apache.log4j.ConsoleAppender
 log4j.appender.out.layout=org.apache.log4j.PatternLayout
 log4j.appender.out.layout.ConversionPattern=%d{ISO8601} %p %c: %m%n
@@ -40,9 +40,10 @@ class HdfsCluster:
     """One NameNode and one DataNode in a temporary folder."""
 
     def __init__(self, folder: Path, **settings: str) -> None:
-        self._folder, self._jars = folder, _find_jars()
-        ports = _free_ports(5)
+        self._folder, self._jars = folder, find_jars()
+        ports = free_ports(5)
         self.port, self._data_port = ports[0], ports[1]
+        self._web_port = ports[2]
         self.direct_url = f"hdfs://127.0.0.1:{self.port}"
         self.proxy = NameNodeProxy(self.port)
         self.url = self.proxy.url  # what tests use
@@ -56,6 +57,10 @@ class HdfsCluster:
     def env(self) -> dict[str, str]:
         """What a process needs to know to use it."""
         return {"HADOOP_CONF_DIR": str(self.conf)}
+
+    def other_ports(self) -> tuple[int, int]:
+        """Where servers listen that are no NameNode: the DataNode, and the NameNode's web pages."""
+        return self._data_port, self._web_port
 
     def start(self, *names: str) -> None:
         """Start both, or those named, and wait until they serve."""
@@ -78,7 +83,7 @@ class HdfsCluster:
         until = time.monotonic() + UP_SECONDS
         ports = {"namenode": self.port, "datanode": self._data_port}
         for name in self._running:
-            while not _listens(ports[name]):
+            while not listens(ports[name]):
                 self._check_alive(name, until)
         if len(self._running) == len(_CLASSES):
             while not self._takes_a_file():
@@ -166,9 +171,12 @@ class HdfsCluster:
         time.sleep(0.1)
 
     def _java(self, name: str, *arguments: str) -> subprocess.Popen:
-        command = [*self._command(), _CLASSES[name], "-conf", str(self._folder / "servers.xml"), *arguments]
+        command = [*self._command(), _CLASSES[name.rstrip("12")], "-conf", str(self._settings_of(name)), *arguments]
         with (self._folder / f"{name}.log").open("ab") as log:
             return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=self._folder)
+
+    def _settings_of(self, _name: str) -> Path:
+        return self._folder / "servers.xml"
 
     def _command(self, *more_paths: Path) -> list[str]:
         is_old = any(jar.name.startswith("hadoop-hdfs-2") for jar in self._jars)
@@ -178,7 +186,7 @@ class HdfsCluster:
 
     def _write_configuration(self, ports: list[int], settings: dict[str, str]) -> None:
         self.conf.mkdir(parents=True)
-        (self.conf / "log4j.properties").write_text(_LOG4J)
+        (self.conf / "log4j.properties").write_text(LOG4J)
         ours = {
             "fs.defaultFS": self.direct_url,
             "hadoop.tmp.dir": f"{self._folder}/scratch",
@@ -197,14 +205,19 @@ class HdfsCluster:
             "dfs.namenode.edits.noeditlogchannelflush": "true",  # we kill processes, not machines
             **settings,
         }
-        items = "".join(f"<property><name>{k}</name><value>{v}</value></property>\n" for k, v in ours.items())
-        (self._folder / "servers.xml").write_text(f"<configuration>\n{items}</configuration>\n")
-        default = f"<property><name>fs.defaultFS</name><value>{self.url}</value></property>"
-        (self.conf / "core-site.xml").write_text(f"<configuration>{default}</configuration>\n")
+        write_settings(self._folder / "servers.xml", ours)
+        write_settings(self.conf / "core-site.xml", {"fs.defaultFS": self.url})
         (self.conf / "hdfs-site.xml").write_text("<configuration/>\n")  # Hadoop's shell insists on it
 
 
-def _find_jars() -> list[Path]:
+def write_settings(path: Path, settings: dict[str, str]) -> None:
+    """Write a file as Hadoop reads them."""
+    items = "".join(f"<property><name>{k}</name><value>{v}</value></property>\n" for k, v in settings.items())
+    path.write_text(f"<configuration>\n{items}</configuration>\n")
+
+
+def find_jars() -> list[Path]:
+    """The jars of the servers; without them the test is skipped."""
     venv = os.environ.get("PACKSTONE_SERVERS_VENV") or Path(sys.prefix).resolve().parent / ".venv-servers"
     folder = Path(venv) / "hdfs-jars"
     reason = folder / "why-not.txt"
@@ -216,7 +229,8 @@ def _find_jars() -> list[Path]:
     return jars
 
 
-def _free_ports(count: int) -> list[int]:
+def free_ports(count: int) -> list[int]:
+    """Ports that nobody has."""
     sockets = [socket.socket() for _ in range(count)]
     for each in sockets:
         each.bind(("127.0.0.1", 0))
@@ -226,7 +240,8 @@ def _free_ports(count: int) -> list[int]:
     return ports
 
 
-def _listens(port: int) -> bool:
+def listens(port: int) -> bool:
+    """Whether somebody listens there."""
     with socket.socket() as probe:
         return probe.connect_ex(("127.0.0.1", port)) == 0
 

@@ -62,6 +62,22 @@ def test_hazard_23_replication(hdfs, hdfs_lake, packstone):
     hdfs_lake.check_rows()
 
 
+@pytest.mark.soak
+def test_hazard_23_storage_policies(hdfs, hdfs_lake, packstone):
+    """A published output has the storage policy of its partition's folder, as Hadoop's own tool says, and its rows."""
+    tool = ("org.apache.hadoop.hdfs.tools.StoragePolicyAdmin", "-fs", hdfs.direct_url)
+    folder = f"{hdfs_lake.inside}/f=text"
+    hdfs.java(*tool, "-setStoragePolicy", "-path", folder, "-policy", "WARM")
+    done = packstone("compact", hdfs_lake.address, "--format", "json")
+    assert (done.code, done.json["files_after"]) == (0, 2), done
+    (merged,) = hdfs_lake.names("f=text")
+    assert "BlockStoragePolicy{WARM:" in hdfs.java(*tool, "-getStoragePolicy", "-path", f"{folder}/{merged}")
+    (other,) = hdfs_lake.names("f=parquet")
+    said = hdfs.java(*tool, "-getStoragePolicy", "-path", f"{hdfs_lake.inside}/f=parquet/{other}")
+    assert "is unspecified" in said
+    hdfs_lake.check_rows()
+
+
 def test_hazard_24_quotas_on_hdfs(hdfs, hdfs_lake, packstone):
     """A space quota without room for staging refuses before anything is written, and ``health`` names it."""
     parent = hdfs_lake.inside.rpartition("/")[0]

@@ -209,7 +209,7 @@ class HdfsFileIO:
             try:
                 with as_os_errors(path):
                     return question(_client(os.getpid(), self.settings))
-            except BlockingIOError:  # what EAGAIN is: safe mode, a standby
+            except BlockingIOError:  # what EAGAIN is: safe mode
                 if wait_seconds is None:
                     raise
                 time.sleep(wait_seconds)

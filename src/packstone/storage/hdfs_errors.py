@@ -23,7 +23,6 @@ _NUMBERS: Final = {
     "DSQuotaExceededException": errno.EDQUOT,
     "QuotaByStorageTypeExceededException": errno.EDQUOT,
     "SafeModeException": errno.EAGAIN,
-    "StandbyException": errno.EAGAIN,
     "RetriableException": errno.EAGAIN,
 }
 
@@ -52,6 +51,8 @@ def _answer(text: str, path: str) -> OSError:
     if answer is None:
         return OSError(errno.EIO, f"HDFS said: {text.partition(chr(10))[0]}", path)
     kind, said = answer.group(1).rpartition(".")[2], _said(answer.group(2))
+    if kind == "StandbyException":  # the library asked all of them, for as long as it waits
+        return TimeoutError(errno.ETIMEDOUT, "HDFS does not answer: none of its NameNodes is active", path)
     if kind == "AccessControlException":
         is_below_a_file = said.endswith("(is not a directory)")
         number = errno.ENOTDIR if is_below_a_file else errno.EACCES

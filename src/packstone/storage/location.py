@@ -89,7 +89,8 @@ def _remote(scheme: str, rest: str) -> Location:
     if not authority and scheme == "hdfs":
         authority = _default_namenode(f"{scheme}:{rest}")
     if not authority:
-        raise InvalidInputError(f"{scheme}:{rest} names no host or bucket; write {scheme}://HOST/PATH.")
+        place = "bucket" if scheme == "s3" else "host"
+        raise InvalidInputError(f"{scheme}:{rest} names no {place}; write {scheme}://{place.upper()}/PATH.")
     inside = posixpath.normpath("/" + path.lstrip("/")).lstrip("/")
     return Location(scheme=scheme, path=f"{scheme}://{authority}/{inside}" if inside else f"{scheme}://{authority}")
 

@@ -63,6 +63,10 @@ class S3Settings:
             raise InvalidInputError("AWS_ENDPOINT_URL must begin with https:// or http://; set it so, or not at all.")
         region = environment.get("AWS_REGION") or environment.get("AWS_DEFAULT_REGION") or ""
         keys = [environment.get(f"AWS_{name}", "") for name in ("ACCESS_KEY_ID", "SECRET_ACCESS_KEY", "SESSION_TOKEN")]
+        if bool(keys[0]) != bool(keys[1]):
+            raise InvalidInputError(
+                "Of AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY only one is set; set both, or none of them."
+            )
         return cls(endpoint=endpoint.rstrip("/"), region=region, key_id=keys[0], secret=keys[1], token=keys[2])
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import re
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
@@ -10,6 +11,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _REFUSED: Final = "The store refused; look at the AWS_ settings and at the rights of their key"
+_NO_BUCKET: Final = "There is no such bucket; make it first"
+_NOBODY_THERE: Final = re.compile(r"Error performing \w+ (https?://[^/\s]+).* error sending request")
 
 
 @contextmanager
@@ -20,7 +23,8 @@ def as_os_errors(path: str) -> Iterator[None]:
     try:
         yield
     except FileNotFoundError as error:
-        raise FileNotFoundError(errno.ENOENT, "No such object", path) from error
+        what = _NO_BUCKET if "NoSuchBucket" in str(error) else "No such object"
+        raise FileNotFoundError(errno.ENOENT, what, path) from error
     except failed.AlreadyExistsError as error:
         raise FileExistsError(errno.EEXIST, "Object exists", path) from error
     except (failed.PermissionDeniedError, failed.UnauthenticatedError) as error:
@@ -38,7 +42,11 @@ def as_os_errors(path: str) -> Iterator[None]:
 def _other(line: str, path: str) -> OSError:
     """What a listing failed with: obstore knows no kinds of errors there."""
     if "status code: 404" in line:
-        return FileNotFoundError(errno.ENOENT, "No such bucket", path)
+        return FileNotFoundError(errno.ENOENT, _NO_BUCKET, path)
     if "status code: 403" in line or "status code: 401" in line:
         return PermissionError(errno.EACCES, _REFUSED, path)
+    nobody = _NOBODY_THERE.search(line)
+    if nobody:
+        what = f"No S3 server answers at {nobody.group(1)}; look at AWS_ENDPOINT_URL and AWS_REGION, and at the network"
+        return OSError(errno.EIO, what, path)
     return OSError(errno.EIO, line, path)

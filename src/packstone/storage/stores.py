@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def open_store(path: str) -> FileIO:
-    """Open the store of an absolute path, as ``parse_location`` gives it; nothing is connected before its first use."""
+    """Open the store of an absolute path, as ``parse_location`` gives it; an HDFS must answer."""
     scheme = scheme_of(path)
     opener = _OPENERS.get(scheme)
     if opener is None:
@@ -39,9 +39,12 @@ def _open_local(_path: str) -> FileIO:
 
 def _open_hdfs(path: str) -> FileIO:
     from packstone.storage.hdfs import HdfsFileIO  # noqa: PLC0415 - most calls are local
+    from packstone.storage.hdfs_contact import check_answers  # noqa: PLC0415 - as above
     from packstone.storage.hdfs_settings import HdfsSettings  # noqa: PLC0415 - as above
 
-    return HdfsFileIO(HdfsSettings.from_environment(path, os.environ))
+    settings = HdfsSettings.from_environment(path, os.environ)
+    check_answers(settings)
+    return HdfsFileIO(settings)
 
 
 def _open_s3(_path: str) -> FileIO:

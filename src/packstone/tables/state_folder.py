@@ -21,9 +21,9 @@ STATE_FOLDER: Final = ".packstone"
 def find_state_folder(io: FileIO, root: str) -> str:
     """Name the folder of our own files of the table with this root."""
     parent, name = posixpath.split(root)
-    inside = f"{root}/{STATE_FOLDER}/{name or 'root'}"
     if is_store_root(root):
-        return inside
+        return f"{root.rstrip('/')}/{STATE_FOLDER}/root"
+    inside = f"{root}/{STATE_FOLDER}/{name}"
     if io.store_id(parent) != io.store_id(root):
         return inside
     beside = f"{parent.rstrip('/')}/{STATE_FOLDER}/{name}"

@@ -1,0 +1,56 @@
+"""The first word to an HDFS: soon and plain, where every later one is patient.
+
+In the middle of a run a NameNode that is away is waited for, for minutes: it may be starting again. At the start the
+likely cause is a wrong address, so a driver asks once, with few tries, before it uses a store. Workers do not: they
+may start while the NameNode does.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from typing import TYPE_CHECKING, Final
+
+from packstone.errors import InvalidInputError, UnavailableError
+
+if TYPE_CHECKING:
+    from packstone.storage.hdfs_settings import HdfsSettings
+
+_OS_NUMBER: Final = re.compile(r" \(os error \d+\)$")
+_FEW_TRIES: Final = {
+    "dfs.client.failover.max.attempts": "3",
+    "dfs.client.failover.sleep.base.millis": "200",
+    "dfs.client.failover.sleep.max.millis": "1000",
+}
+
+
+@functools.cache
+def check_answers(settings: HdfsSettings) -> None:
+    """Say in one sentence that nobody answers there, or that the address cannot be one; asked once a process."""
+    try:
+        from hdfs_native import Client  # noqa: PLC0415 - an extra
+    except ImportError:
+        message = "hdfs: paths need hdfs-native; install it with: pip install 'packstone[hdfs]'"
+        raise InvalidInputError(message) from None
+    url = settings.url
+    try:
+        Client(url, {**dict(settings.client), **_FEW_TRIES}).get_file_info("/")
+    except OSError as error:
+        reason = _OS_NUMBER.sub("", str(error).partition("\n")[0].rstrip("."))
+        raise UnavailableError(
+            f"No NameNode answers at {url} ({reason}); check host and port, and that HDFS runs.", url=url
+        ) from error
+    except (RuntimeError, ValueError) as error:
+        _check_address(url, str(error), error)
+
+
+def _check_address(url: str, text: str, cause: Exception) -> None:
+    """Raise for what is wrong with the address; all else shows when the store is used, and may pass until then."""
+    if "No NameNode hosts found" in text:
+        raise InvalidInputError(
+            f"{url} names no port, and the Hadoop configuration knows no name service of that name; write "
+            f"hdfs://HOST:PORT/PATH, or set HADOOP_CONF_DIR to the folder of hdfs-site.xml.",
+            url=url,
+        ) from cause
+    if "UrlParseError" in text:
+        raise InvalidInputError(f"{url} is no address of an HDFS; write hdfs://HOST:PORT/PATH.", url=url) from cause
