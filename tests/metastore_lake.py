@@ -6,6 +6,7 @@ for each format, one whose partitions differ in format, and one of each kind tha
 
 import os
 from pathlib import Path
+from xml.sax.saxutils import escape
 
 from database_servers import PASSWORD, USER
 
@@ -56,19 +57,40 @@ TABLES = (
 )
 
 
-def make_session(server, database: str, warehouse: Path, *, new: bool = True):
-    """A Spark session with Hive support on a database of a server; ``new`` lets Hive make its schema there."""
-    from pyspark.sql import SparkSession
-
-    jdbc = {
+def jdbc_of(server, database: str) -> tuple[str, str]:
+    """The address of a database for Java, and its driver."""
+    return {
         "mariadb": (
             # Without it DataNucleus does not know the product MariaDB.
             f"jdbc:mysql://127.0.0.1:{server.port}/{database}?useMysqlMetadata=true",
             "org.mariadb.jdbc.Driver",
         ),
         "postgres": (f"jdbc:postgresql://127.0.0.1:{server.port}/{database}", "org.postgresql.Driver"),
+    }[server.kind]
+
+
+def write_spark_conf(folder: Path, server, database: str) -> None:
+    """Fill a folder for SPARK_CONF_DIR, as on a machine whose Spark knows the metastore: hive-site.xml, a driver."""
+    url, driver = jdbc_of(server, database)
+    settings = {
+        "javax.jdo.option.ConnectionURL": url,
+        "javax.jdo.option.ConnectionDriverName": driver,
+        "javax.jdo.option.ConnectionUserName": USER,
+        "javax.jdo.option.ConnectionPassword": PASSWORD,
+        "hive.metastore.schema.verification": "false",
     }
-    url, driver = jdbc[server.kind]
+    items = "".join(f"<property><name>{k}</name><value>{escape(v)}</value></property>" for k, v in settings.items())
+    folder.mkdir(parents=True)
+    (folder / "hive-site.xml").write_text(f"<configuration>{items}</configuration>", encoding="utf-8")
+    jars = ":".join(str(jar) for jar in JARS.values())
+    (folder / "spark-defaults.conf").write_text(f"spark.driver.extraClassPath {jars}\n", encoding="utf-8")
+
+
+def make_session(server, database: str, warehouse: Path, *, new: bool = True):
+    """A Spark session with Hive support on a database of a server; ``new`` lets Hive make its schema there."""
+    from pyspark.sql import SparkSession
+
+    url, driver = jdbc_of(server, database)
     model = ",".join(f"org.apache.hadoop.hive.metastore.model.{name}" for name in _MODEL.split())
     settings = {
         "spark.hadoop.javax.jdo.option.ConnectionURL": url,
@@ -116,7 +138,7 @@ def fill(spark, elsewhere: Path) -> None:
         for key, value in params.items():
             found.getParameters().put(key, value)
         client.alter_table("sales", table, found)
-    _set_partition_formats(spark, client)
+    _set_partition_formats(client)
     archived = client.getPartition("sales", "archived", "dt=2")
     archived.getParameters().put("is_archived", "true")
     client.alter_partition("sales", "archived", archived)
@@ -139,14 +161,28 @@ def hive_client(spark):
     return jvm.org.apache.hadoop.hive.metastore.HiveMetaStoreClient(conf)
 
 
-def _set_partition_formats(spark, client) -> None:
+def ask_hive(spark, sql: str) -> list[str]:
+    """Rows by Hive's own query processor, which is in Spark's jars: its planner, its input formats, its SerDes."""
+    spark._jvm.java.lang.System.setProperty("spark.testing", "true")  # Spark lets only tests ask Hive
+    hive = spark._jsparkSession.sharedState().externalCatalog().unwrapped().client()
+    # Else Hive's fetch task reads an ORC partition of a text table by the table's SerDe, and fails.
+    hive.runSqlHive("set hive.exec.schema.evolution=false")
+    return hive.runSqlHive(sql).mkString("\n").splitlines()
+
+
+def _set_partition_formats(client) -> None:
     for name in ("parquet", "orc"):
-        model = client.getTable("sales", f"t_{name}").getSd()
-        partition = client.getPartition("sales", "mixed", f"dt={name}")
-        partition.getSd().setInputFormat(model.getInputFormat())
-        partition.getSd().setOutputFormat(model.getOutputFormat())
-        partition.getSd().getSerdeInfo().setSerializationLib(model.getSerdeInfo().getSerializationLib())
-        client.alter_partition("sales", "mixed", partition)
+        set_partition_format(client, "sales.mixed", f"dt={name}", model=f"sales.t_{name}")
+
+
+def set_partition_format(client, table: str, partition: str, *, model: str) -> None:
+    """Let a partition be of the format of another table."""
+    like = client.getTable(*model.split(".")).getSd()
+    found = client.getPartition(*table.split("."), partition)
+    found.getSd().setInputFormat(like.getInputFormat())
+    found.getSd().setOutputFormat(like.getOutputFormat())
+    found.getSd().getSerdeInfo().setSerializationLib(like.getSerdeInfo().getSerializationLib())
+    client.alter_partition(*table.split("."), found)
 
 
 def _skew(spark):

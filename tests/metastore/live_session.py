@@ -14,7 +14,7 @@ from types import SimpleNamespace
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from metastore_lake import DAYS, make_session, names
+from metastore_lake import DAYS, ask_hive, make_session, names
 
 from packstone.cli.main import run
 from packstone.metastore.database import MetastoreDatabase
@@ -39,8 +39,6 @@ def work(facts, spark) -> dict:
         how = "location" if table in ("t_parquet", "t_orc", "mixed", "of_spark") else "in-place"
         also = ("--statistics",) if how == "in-place" else ()
         seen["merged"][table] = packstone(facts, "compact", f"sales.{table}", "--publish", how, *also)
-    if facts["has_reader"]:
-        end_reader(facts)
     seen["after"] = rows_of(spark, tables)
     seen["numbers"] = numbers_of(facts, ("t_parquet", "t_orc", "t_textfile"))
     seen["plain"] = publish_plain(facts, spark)
@@ -48,15 +46,17 @@ def work(facts, spark) -> dict:
     seen["restored location"] = numbers_of(facts, ("t_parquet",))["t_parquet"]["location"]
     seen["again"] = packstone(facts, "compact", "sales.t_parquet", "--publish", "location")
     seen["at the end"] = rows_of(spark, ("t_parquet",))
+    if facts["has_reader"]:
+        end_reader(facts)
     for table in tables[2:-2]:
         seen["files"][table] = names(warehouse / table / f"dt={DAY}")
     return seen
 
 
 def end_reader(facts) -> None:
-    """Let the other process read twice more, now that all is published, and end: a restore removes files."""
+    """Let the other process read by each of its ways once more, now that all is published, and end."""
     reading = Path(facts["reading"])
-    for _ in range(2):
+    for _ in range(len(WAYS) + 1):
         reading.unlink()
         wait_for(reading)
     Path(facts["stop"]).touch()
@@ -169,21 +169,41 @@ def packstone(facts, *arguments: str) -> dict:
     return json.loads(out.getvalue())
 
 
+def read_by_spark(spark) -> list:
+    """With what the session knows of the table."""
+    return list(spark.sql(READ).first())
+
+
+def read_afresh(spark) -> list:
+    """With fresh metadata."""
+    spark.catalog.refreshTable("sales.t_parquet")
+    return read_by_spark(spark)
+
+
+def read_by_hive(spark) -> list:
+    """By Hive's own query processor, input format and SerDe, which are in Spark's jars."""
+    ids = [int(one) for one in ask_hive(spark, "select id from sales.t_parquet")]
+    return [len(ids), sum(ids), len(set(ids))]
+
+
+WAYS = {"spark": read_by_spark, "spark, afresh": read_afresh, "hive": read_by_hive}
+
+
 def read(facts, spark) -> dict:
-    """Read until told to stop, every other time with fresh metadata."""
+    """Read until told to stop, in each way in turn."""
     wait_for(Path(facts["filled"]), or_else=Path(facts["stop"]))
-    seen, files, times = [], set(), 0
+    seen, files, times = {way: [] for way in WAYS}, set(), 0
     while not Path(facts["stop"]).exists():
-        if times % 2:
-            spark.catalog.refreshTable("sales.t_parquet")
-        seen.append(list(spark.sql(READ).first()))
+        way = list(WAYS)[times % len(WAYS)]
+        seen[way].append(WAYS[way](spark))
         files |= {
             row[0].rpartition("/")[0]
             for row in spark.sql("select distinct input_file_name() from sales.t_parquet").collect()
         }
         times += 1
         time.sleep(0.3)  # the other one needs the cores too
-        Path(facts["reading"]).touch()
+        if times >= len(WAYS):
+            Path(facts["reading"]).touch()
     return {"seen": seen, "folders": sorted(files)}
 
 

@@ -61,7 +61,9 @@ def draw_outcome(console: Any, outcome: Outcome) -> None:  # noqa: ANN401 - a ri
     """Draw what plan, compact and merge answer."""
     from rich.text import Text
 
-    console.print(Text.assemble((outcome.status.value, _STYLE[outcome.status]), "  ", short_path(outcome.table)))
+    console.print(
+        Text.assemble((outcome.status.value, _STYLE[outcome.status]), "  ", outcome.name or short_path(outcome.table))
+    )
     if outcome.buckets:
         draw_buckets(console, outcome)
     elif outcome.units and outcome.family == SEGMENTS:
@@ -208,7 +210,8 @@ def _draw_before_after(console: Any, outcome: Outcome) -> None:  # noqa: ANN401 
             f"commit in {took}; readers see no gap, and earlier versions stay readable until `packstone clean`"
         )
     elif outcome.run:
-        undo = f"undo   packstone restore {outcome.run} {quote(short_path(outcome.table))}"
+        target = outcome.name if outcome.undo_by_name else short_path(outcome.table)
+        undo = f"undo   packstone restore {outcome.run} {quote(target)}"
         console.print(undo, style="dim", markup=False, soft_wrap=True)
 
 

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from packstone.service.hive_table import HiveTable
+    from packstone.service.location_catalog import ChangingClient
     from packstone.service.named_table import Metastore, NamedTable
-    from packstone.spark.hive_client import SparkHiveClient
 
 ADDRESS = "PACKSTONE_METASTORE"
 LOCATION = "location"
@@ -55,8 +55,8 @@ def named_table(target: str, typed: dict[str, Any], *, history: str | None = Non
     check_options(click.get_current_context(), HIVE, target)
     by_location = typed.get("publish") == LOCATION
     engine = read_engine(typed)
-    with _opened(typed) as (metastore, client):
-        publish = ByLocation(table=target.lower(), catalog=client) if by_location else None
+    with _opened(typed) as (metastore, catalog):
+        publish = ByLocation(table=target.lower(), catalog=catalog) if by_location else None
         yield NamedTable.find(
             target,
             metastore=metastore,
@@ -64,7 +64,7 @@ def named_table(target: str, typed: dict[str, Any], *, history: str | None = Non
                 path, engine=engine, progress=BarProgress(), history=history, folders=folders, publish=publish
             ),
             by_location=by_location,
-            statistics=client,
+            statistics=catalog,
         )
 
 
@@ -74,11 +74,11 @@ def named_home(target: str, typed: dict[str, Any], *, history: str | None = None
     from packstone.service.hive_table import HiveTable
     from packstone.service.named_table import NamedTable
 
-    with _opened(typed) as (metastore, client):
+    with _opened(typed) as (metastore, catalog):
         yield NamedTable.home(
             target,
             metastore=metastore,
-            open_target=lambda path, folders: HiveTable(path, history=history, folders=folders, catalog=client),
+            open_target=lambda path, folders: HiveTable(path, history=history, folders=folders, catalog=catalog),
         )
 
 
@@ -96,18 +96,19 @@ def hive_table(target: str, typed: dict[str, Any], *, history: str | None = None
 
 
 @contextmanager
-def catalog_if_told(typed: dict[str, Any]) -> Iterator[SparkHiveClient | None]:
-    """Hive's own client if there is a metastore, for commands on many tables that may not need it."""
+def catalog_if_told(typed: dict[str, Any]) -> Iterator[ChangingClient | None]:
+    """Where tables are, if there is a metastore, for commands on many tables that may not need it."""
     if not typed.get("metastore_url") and not os.environ.get(ADDRESS):
         yield None
         return
-    with _opened(typed) as (_, client):
-        yield client
+    with _opened(typed) as (_, catalog):
+        yield catalog
 
 
 @contextmanager
-def _opened(typed: dict[str, Any]) -> Iterator[tuple[Metastore, SparkHiveClient]]:
-    """The metastore for reading, and Hive's own client, which starts Spark only when it is asked."""
+def _opened(typed: dict[str, Any]) -> Iterator[tuple[Metastore, ChangingClient]]:
+    """The metastore for reading, and what changes it by Hive's own client, which starts Spark only when it is asked."""
+    from packstone.service.location_catalog import checked_catalog
     from packstone.spark.hive_client import HIVE_SUPPORT, SparkHiveClient
     from packstone.spark.session import open_spark
 
@@ -117,7 +118,7 @@ def _opened(typed: dict[str, Any]) -> Iterator[tuple[Metastore, SparkHiveClient]
     address = metastore_address(typed.get("metastore_url"))
     metastore = client if address == SPARK else open_metastore(address)
     try:
-        yield metastore, client
+        yield metastore, checked_catalog(metastore, client)
     finally:
         client.close()
         metastore.close()

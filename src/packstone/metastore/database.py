@@ -108,6 +108,18 @@ class MetastoreDatabase:
             found = _partition_facts(connection, connection.execute(query).mappings().all())
         return found[0] if found else None
 
+    def read_location(self, table: str, partition: str) -> str | None:
+        """Where a partition is now, or, without one, a table; None if there is no such thing."""
+        database, _, name = table.partition(".")
+        query = _tables().where(DBS.c.name == database.lower(), TBLS.c.tbl_name == name.lower())
+        with one_sentence(self._engine), self._engine.connect() as connection:
+            found = connection.execute(query).mappings().first()
+            if found is None or not partition:
+                return None if found is None else found[SDS.c.location] or ""
+            inside = (PARTITIONS.c.tbl_id == found[TBLS.c.tbl_id], PARTITIONS.c.part_name == partition)
+            located = connection.execute(_partitions().where(*inside)).mappings().first()
+        return None if located is None else located[SDS.c.location] or ""
+
     def who_shares(self, table: TableFacts, location: str) -> str | None:
         """Name another table that has a folder at, above or below a location; None if nobody has."""
         spelled = spellings_of(location)

@@ -132,6 +132,7 @@ class Outcome:
     cost: Cost
     family: str = "hive"
     name: str = ""  # of the table, if a metastore was asked
+    undo_by_name: bool = False  # a new location: only the metastore knows where the rows are
     runs: tuple[tuple[str, str], ...] = ()  # with the folder of each, if there were several
     rows: int = 0
     seconds: float = 0.0

@@ -12,7 +12,7 @@ from packstone.model.unit import Verify
 from packstone.rewrite.proof.fingerprint import Fingerprint
 from packstone.service.interrupts import finish_first
 from packstone.service.run_session import RunSession
-from packstone.tables.hive.clean import clean_swap, plan_clean
+from packstone.tables.hive.clean import clean_swap, left_until, plan_clean
 from packstone.tables.hive.fingerprint_files import FilesToProve
 from packstone.tables.hive.recover import recover_table
 from packstone.tables.hive.restore import plan_restore, restore_swap, who_merged
@@ -160,7 +160,7 @@ def restore(
         run=run,
         partitions=tuple(sorted({intent.partition for intent in swaps})),
         files_restored=sum(len(intent.inputs) for intent in swaps),
-        files_removed=sum(len(intent.outputs) for intent in swaps),
+        files_removed=sum(len(intent.outputs) for intent in swaps if intent.switch is None),
         bytes_restored=sum(file.size_bytes for intent in swaps for file in intent.inputs),
     )
 
@@ -198,7 +198,7 @@ def _clean_report(journal: Journal, planned: list[Any], *, dry_run: bool, now: f
         intent.run
         for run in journal.list_runs()
         for intent in journal.read_intents(run)
-        if intent.keep_until > now and journal.has_mark(intent, "done") and not journal.has_mark(intent, "restored")
+        if _is_kept(journal, intent, now=now)
     }
     return CleanReport(
         table=journal.layout.root,
@@ -209,6 +209,13 @@ def _clean_report(journal: Journal, planned: list[Any], *, dry_run: bool, now: f
         changed=tuple(path for cleaning in planned for path in (*cleaning.changed, *cleaning.missing)),
         kept_runs=len(kept),
     )
+
+
+def _is_kept(journal: Journal, intent: SwapIntent, *, now: float) -> bool:
+    left = left_until(journal, intent)
+    if left is not None and left > now:
+        return True
+    return intent.keep_until > now and journal.has_mark(intent, "done") and not journal.has_mark(intent, "restored")
 
 
 def verify(journal: Journal, run: str, *, engine: Engine) -> VerifyReport:

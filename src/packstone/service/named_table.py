@@ -46,6 +46,9 @@ class Metastore(Protocol):
     def who_shares(self, table: TableFacts, location: str) -> str | None:
         """Another table at, above or below a location."""
 
+    def read_location(self, table: str, partition: str) -> str | None:
+        """Where a partition is now, or, without one, a table; None if there is no such thing."""
+
     def close(self) -> None:
         """Let go of it."""
 
@@ -206,7 +209,7 @@ class NamedTable:
         found = list(outcomes)
         if not found:
             raise InvalidInputError(f"{self.facts.full_name} has no partitions; there is nothing to merge.")
-        return join_outcomes(self.facts.full_name, found)
+        return replace(join_outcomes(self.facts.full_name, found), undo_by_name=self.by_location)
 
 
 def join_outcomes(name: str, outcomes: list[Outcome]) -> Outcome:

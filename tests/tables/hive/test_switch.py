@@ -6,12 +6,13 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from location_calls import catalog_of, open_published
+from location_calls import FileCatalog, catalog_of, open_published
 from metastore_lake import read_ids
 
 from packstone.errors import RefusedError
 from packstone.model.merge_options import MergeOptions
 from packstone.service.hive_table import HiveTable
+from packstone.service.location_catalog import CheckedCatalog
 from packstone.storage.local import LocalFileIO
 from packstone.tables.hive.layout import home_of
 from packstone.tables.hive.switch import new_location
@@ -136,7 +137,7 @@ def test_killed_at_every_step(scene, children, moment):
 @pytest.fixture
 def published(scene):
     """A published table in which a file arrived since; answers with the run and the rows."""
-    outcome = open_published(scene.path).compact(MergeOptions(**MERGE))
+    outcome = open_published(scene.path).compact(MergeOptions(**MERGE, keep_days=0))
     scene.lake._next = 500
     newer = scene.lake.parquet("new", files=1)
     shutil.move(next(newer.iterdir()), scene.folder("dt=1") / "newer.parquet")
@@ -153,7 +154,11 @@ def check_restored(scene, run, rows, where):
     open_published(scene.path).restore(run)
     assert scene.rows() == rows, where
     assert scene.folder("dt=1") == scene.lake.table / "dt=1", where
-    assert not list((scene.lake.root / ".packstone" / "orders").rglob("*.parquet")), where
+    versions = scene.lake.root / ".packstone" / "orders" / "versions"
+    assert read_ids(versions) == rows, where  # for those who are in the middle of reading it
+    open_published(scene.path).clean()
+    assert not versions.exists(), where
+    assert scene.rows() == rows, where
 
 
 def test_hazard_42_restore_takes_newer_files_along(scene, published):
@@ -163,6 +168,29 @@ def test_hazard_42_restore_takes_newer_files_along(scene, published):
     assert (report.files_restored, report.partitions) == (7, ("dt=1", "dt=2"))
     check_restored(scene, run, rows, "restored")
     assert "newer.parquet" in scene.lake.names("dt=1")
+
+
+def test_a_reader_in_the_middle_of_a_restore_reads_on(scene):
+    """The folder that was published stays for as many days as an old one would."""
+    outcome = open_published(scene.path).compact(MergeOptions(**MERGE, keep_days=7))
+    folder = scene.folder("dt=1")
+    reading = {path: path.read_bytes() for path in folder.iterdir()}
+    report = open_published(scene.path).restore(outcome.run)
+    assert (report.files_removed, {path: path.read_bytes() for path in folder.iterdir()}) == (0, reading)
+    cleaned = open_published(scene.path).clean().to_json()
+    assert (cleaned["files"], cleaned["runs_still_kept"], folder.exists()) == (0, 1, True)
+
+
+def test_what_was_restored_stays_where_readers_are_sent(scene, published):
+    """Somebody set the location by hand to the folder that a restore left: it is not cleaned."""
+    run, _ = published
+    folder = scene.folder("dt=1")
+    open_published(scene.path).restore(run)
+    assert len(HiveTable(scene.path).clean().to_json()["left_alone"]) == 2  # without the metastore nothing is known
+    catalog_of(scene.path).set_location("sales.orders", "dt=1", location=f"file:{folder}", numbers={})
+    cleaned = open_published(scene.path).clean().to_json()
+    assert (cleaned["files"], cleaned["left_alone"]) == (1, [f"{folder} is where the metastore says the rows are"])
+    assert folder.exists()
 
 
 def test_restore_killed_around_the_call(scene, children, published):
@@ -209,7 +237,7 @@ def test_a_file_that_arrives_meanwhile_is_a_conflict(scene, monkeypatch):
     """A new file in the old folder would be seen by nobody: the partition stays where it is, with the new file."""
     catalog = catalog_of(scene.path)
     table = open_published(scene.path)
-    set_location = type(catalog).set_location
+    set_location, before = type(catalog).set_location, scene.lake.ids("dt=1")
 
     def late(self, *arguments, **facts):
         set_location(self, *arguments, **facts)
@@ -224,7 +252,25 @@ def test_a_file_that_arrives_meanwhile_is_a_conflict(scene, monkeypatch):
     assert "arrived in the last moment" in skip.why
     assert scene.folder("dt=1") == scene.lake.table / "dt=1"
     assert catalog.read()["dt=1"]["numFiles"] == 6
+    left = scene.lake.root / ".packstone" / "orders" / "versions" / outcome.run / "dt=1"
+    assert read_ids(left) == before  # a reader may have been sent there for a moment
     assert scene.rows() == sorted([*scene.ids, *range(9000, 9010)])
+
+
+def test_another_metastore_is_never_changed(scene, tmp_path):
+    """A Spark that knows another metastore than the one that was read: conflict, both are as before, nothing left."""
+    other = FileCatalog(LocalFileIO(), str(tmp_path / "other.catalog"))
+    mine = catalog_of(scene.path)
+    for there in ({}, {"dt=1": {"location": "file:/elsewhere/dt=1"}, "dt=2": {"location": "file:/elsewhere/dt=2"}}):
+        Path(tmp_path / "other.catalog").write_text(json.dumps(there), encoding="utf-8")
+        before = mine.read()
+        table = open_published(scene.path, catalog=CheckedCatalog(reader=mine, client=other))
+        outcome = table.compact(MergeOptions(**MERGE))
+        assert (outcome.status, mine.read(), other.read()) == ("conflict", before, there)
+        assert "knows another metastore than --metastore" in outcome.skipped[-1].why
+        assert not list((scene.lake.root / ".packstone" / "orders").rglob("*.parquet"))
+    same = open_published(scene.path, catalog=CheckedCatalog(reader=mine, client=mine))
+    assert (same.compact(MergeOptions(**MERGE)).status, scene.rows()) == ("committed", scene.ids)
 
 
 def test_recovery_needs_the_metastore(scene, children):
@@ -283,7 +329,7 @@ def test_a_table_without_partitions(scene):
     assert home_of(str(found)) == str(whole)
     assert read_ids(found) == read_ids(whole)
     open_published(str(whole)).restore(outcome.run)
-    assert (scene.tree(whole), found.exists()) == (before, False)
+    assert (scene.tree(whole), found.exists()) == (before, True)
     open_published(str(whole)).compact(MergeOptions(**MERGE, keep_days=0))
     assert open_published(str(whole)).clean().to_json()["files"] == 3
     assert list(whole.iterdir()) == []  # the table's own folder stays

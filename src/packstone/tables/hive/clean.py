@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from packstone.tables.hive.journal import Journal, Mark, SwapIntent, remove_empty_backup
 from packstone.tables.hive.restore import is_as_recorded, who_merged
-from packstone.tables.hive.switch import why_not_cleaned
+from packstone.tables.hive.switch import remove_empty_version, why_not_cleaned
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,6 +24,7 @@ class Cleaning:
     size_bytes: int
     changed: tuple[str, ...]
     missing: tuple[str, ...] = ()  # merged files that are not what was published: the originals may be all there is
+    new_folder: bool = False  # not originals, but what was published by location and undone
 
 
 def plan_clean(
@@ -34,6 +35,9 @@ def plan_clean(
         if run is not None and at != run:
             continue
         for intent in journal.read_intents(at):
+            left = left_until(journal, intent)
+            if left is not None and now_seconds >= left:
+                yield _look_at_new_folder(journal, intent, catalog)
             if now_seconds < intent.keep_until or not journal.has_mark(intent, "done"):
                 continue
             # A restore that began must be finished from these very files.
@@ -46,12 +50,27 @@ def plan_clean(
             yield _look(journal, intent)
 
 
+def left_until(journal: Journal, intent: SwapIntent) -> float | None:
+    """Until when the new folder of a switch that was undone stays: as long as an old one; None if there is none."""
+    if intent.switch is None or journal.has_mark(intent, "emptied"):
+        return None
+    restored, undone = (journal.read_mark(intent, name) for name in ("restored", "undone"))
+    if undone is not None and undone.left:
+        return intent.keep_until
+    done = journal.read_mark(intent, "done")
+    if restored is None or done is None or not restored.left:
+        return None
+    return restored.at + max(0.0, intent.keep_until - done.at)
+
+
 def clean_swap(journal: Journal, cleaning: Cleaning, *, now_seconds: float) -> bool:
     """Remove the files of one swap; running it again after a crash removes the rest. False if nothing was removed.
 
     The mark comes first: from then on ``restore`` refuses, so nobody starts to undo a run that is half gone.
     """
     intent = cleaning.intent
+    if cleaning.new_folder and not cleaning.missing:
+        return _empty_new_folder(journal, cleaning, now_seconds=now_seconds)
     if cleaning.missing or journal.has_mark(intent, "restoring", "restored", "cleaned"):
         return False  # nothing is deleted on doubt; or somebody was quicker, between the plan and our claim
     journal.write_mark(intent, "cleaning", Mark(at=now_seconds))
@@ -59,6 +78,37 @@ def clean_swap(journal: Journal, cleaning: Cleaning, *, now_seconds: float) -> b
         journal.io.remove(path)
     remove_empty_backup(journal.io, intent)
     journal.write_mark(intent, "cleaned", Mark(at=now_seconds))
+    return True
+
+
+def _look_at_new_folder(journal: Journal, intent: SwapIntent, catalog: LocationCatalog | None) -> Cleaning:
+    why_not = why_not_cleaned(intent, catalog, new=True)
+    mark = journal.read_mark(intent, "restored") or journal.read_mark(intent, "undone")
+    if why_not is not None or mark is None or intent.switch is None:
+        return Cleaning(intent=intent, paths=(), size_bytes=0, changed=(), missing=(why_not or "",), new_folder=True)
+    found = [(f"{intent.switch.folder}/{file.name}", file) for file in mark.left]
+    stats = {path: (journal.io.stat(path), file) for path, file in found}
+    same = [
+        path
+        for path, (stat, file) in stats.items()
+        if stat is not None and (stat.size_bytes, stat.mtime_ns) == (file.size_bytes, file.mtime_ns)
+    ]
+    return Cleaning(
+        intent=intent,
+        paths=tuple(same),
+        size_bytes=sum(stats[path][1].size_bytes for path in same),
+        changed=tuple(path for path, (stat, _) in stats.items() if stat is not None and path not in same),
+        new_folder=True,
+    )
+
+
+def _empty_new_folder(journal: Journal, cleaning: Cleaning, *, now_seconds: float) -> bool:
+    if journal.has_mark(cleaning.intent, "emptied"):
+        return False  # somebody was quicker
+    for path in cleaning.paths:
+        journal.io.remove(path)
+    remove_empty_version(journal.io, cleaning.intent)
+    journal.write_mark(cleaning.intent, "emptied", Mark(at=now_seconds))
     return True
 
 

@@ -1,7 +1,8 @@
 """The journal of swaps: small files, one per fact, each written once and whole.
 
 A swap of one partition is known as ``<partition>~<number>`` in its run's folder. Its state is which of these
-exist: ``intent`` (what will be moved), then ``done`` or ``undone``; later ``restoring``, ``restored``, ``cleaned``.
+exist: ``intent`` (what will be moved), then ``done`` or ``undone``; later ``restoring``, ``restored``, ``cleaned``, and
+``emptied`` (the new folder of a switch that was undone).
 """
 
 from __future__ import annotations
@@ -141,12 +142,22 @@ def remove_empty_backup(io: FileIO, intent: SwapIntent) -> None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LeftFile:
+    """A file of a folder that nobody is sent to any more."""
+
+    name: str
+    size_bytes: int
+    mtime_ns: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Mark:
     """One fact about a swap, with when it became so."""
 
     at: float
     swap_ms: float = 0.0
     why: str = ""
+    left: tuple[LeftFile, ...] = ()  # in the new folder of a switch that was undone: readers may be in the middle of it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from packstone.errors import CommitUnknownError, ConflictError, CorruptionError, RefusedError
 from packstone.storage.fileio import Kind
-from packstone.tables.hive.journal import Journal, Mark, SwapIntent, Switch
+from packstone.tables.hive.journal import Journal, LeftFile, Mark, SwapIntent, Switch
 from packstone.tables.hive.listing import is_data, is_hidden
 
 if TYPE_CHECKING:
@@ -49,6 +49,10 @@ class LocationCatalog(Protocol):
         """In one call: the partition is there, with these statistics (``numFiles``, ``totalSize``)."""
 
 
+class _TooLateError(ConflictError):
+    """Readers were sent to the new folder for a moment."""
+
+
 def commit_switch(
     journal: Journal,
     intent: SwapIntent,
@@ -73,7 +77,8 @@ def commit_switch(
             _check_none_came_late(io, intent, catalog)
         except ConflictError as conflict:
             check_ours()
-            roll_back_switch(journal, intent, now_seconds=now_seconds, why=conflict.message)
+            undo = leave_new_folder if isinstance(conflict, _TooLateError) else roll_back_switch
+            undo(journal, intent, now_seconds=now_seconds, why=conflict.message)
             raise
         journal.write_mark(intent, "done", Mark(at=now_seconds))
     except OSError as error:
@@ -94,7 +99,8 @@ def recover_switch(journal: Journal, intent: SwapIntent, *, catalog: LocationCat
         return "finished"
     if at == switch.new_location:
         _undo_for_late_files(journal.io, intent, catalog)
-        at = switch.old_location
+        leave_new_folder(journal, intent, now_seconds=now_seconds, why="recovered")
+        return "undone"
     if at is None or at == switch.old_location:
         roll_back_switch(journal, intent, now_seconds=now_seconds, why="recovered")
         return "undone"
@@ -115,15 +121,27 @@ def _undo_for_late_files(io: FileIO, intent: SwapIntent, catalog: LocationCatalo
 
 
 def roll_back_switch(journal: Journal, intent: SwapIntent, *, now_seconds: float, why: str) -> None:
-    """Remove our new files; the metastore names the old folder."""
-    _remove_new_files(journal.io, intent)
+    """Remove our new files, to which nobody was ever sent; the metastore names the old folder."""
+    io, switch = journal.io, _switch(intent)
+    for name in (*sorted(_new_names(intent)), SUCCESS):
+        io.remove(f"{switch.folder}/{name}")
+    remove_empty_version(io, intent)
     journal.write_mark(intent, "undone", Mark(at=now_seconds, why=why))
+
+
+def leave_new_folder(journal: Journal, intent: SwapIntent, *, now_seconds: float, why: str) -> None:
+    """Undo a switch that readers may have seen: the new files stay for a while, as old ones do."""
+    left = _list_left(journal.io, _switch(intent).folder)
+    journal.write_mark(intent, "undone", Mark(at=now_seconds, why=why, left=left))
 
 
 def restore_switch(
     journal: Journal, intent: SwapIntent, *, catalog: LocationCatalog | None, now_seconds: float
 ) -> None:
-    """Go back to the old folder; files that arrived in the new one since come along. Again after a crash is fine."""
+    """Go back to the old folder; files that arrived in the new one since come along. Again after a crash is fine.
+
+    The new folder stays: who is in the middle of reading it reads on, and ``clean`` removes it later.
+    """
     io, switch = journal.io, _switch(intent)
     at = _location(intent, catalog)
     if at not in (switch.old_location, switch.new_location):
@@ -139,9 +157,7 @@ def restore_switch(
             aside = f"{intent.directory}/.{entry.name}.coming"
             _copy(io, f"{switch.folder}/{entry.name}", aside)
             io.move(aside, f"{intent.directory}/{entry.name}")
-        io.remove(f"{switch.folder}/{entry.name}")
-    _remove_new_files(io, intent)
-    journal.write_mark(intent, "restored", Mark(at=now_seconds))
+    journal.write_mark(intent, "restored", Mark(at=now_seconds, left=_list_left(io, switch.folder)))
 
 
 def check_switch_restorable(io: FileIO, intent: SwapIntent, *, catalog: LocationCatalog | None) -> None:
@@ -155,19 +171,20 @@ def check_switch_restorable(io: FileIO, intent: SwapIntent, *, catalog: Location
         if not _is(io.stat(f"{intent.directory}/{file.name}"), file):
             raise RefusedError(f"The original {intent.directory}/{file.name} is gone or changed; nothing was changed.")
     for entry in _strangers(io, switch.folder, _new_names(intent)):
+        if entry.kind is not Kind.FILE:
+            raise RefusedError(f"{switch.folder}/{entry.name} is no file and cannot come along; nothing was changed.")
         if any(entry.name == file.name for file in intent.inputs):
             raise RefusedError(f"{switch.folder}/{entry.name} has the name of an original; nothing was changed.")
 
 
-def why_not_cleaned(intent: SwapIntent, catalog: LocationCatalog | None) -> str | None:
-    """Why the old folder must stay, if so: nothing is deleted on doubt."""
+def why_not_cleaned(intent: SwapIntent, catalog: LocationCatalog | None, *, new: bool = False) -> str | None:
+    """Why the old folder, or the new one of a switch that was undone, must stay: nothing is deleted on doubt."""
+    switch = _switch(intent)
+    folder, location = (switch.folder, switch.new_location) if new else (intent.directory, switch.old_location)
     if catalog is None:
-        switch = _switch(intent)
-        return f"{intent.directory}: give {switch.table} by its name and --metastore, to see where it is"
-    at = _location(intent, catalog)
-    return (
-        f"{intent.directory} is where the metastore says the rows are" if at == _switch(intent).old_location else None
-    )
+        return f"{folder}: give {switch.table} by its name and --metastore, to see where it is"
+    is_there = _location(intent, catalog) == location
+    return f"{folder} is where the metastore says the rows are" if is_there else None
 
 
 def switched_folders(journal: Journal) -> dict[str, str]:
@@ -263,7 +280,7 @@ def _check_none_came_late(io: FileIO, intent: SwapIntent, catalog: LocationCatal
     """A file that came between the last look and the call would be seen by nobody: go back at once."""
     for entry in _strangers(io, intent.directory, _old_names(intent)):
         _set_back(io, intent, catalog)
-        raise ConflictError(f"{intent.directory}/{entry.name} arrived in the last moment; nothing was changed.")
+        raise _TooLateError(f"{intent.directory}/{entry.name} arrived in the last moment; nothing was changed.")
 
 
 def _set_back(io: FileIO, intent: SwapIntent, catalog: LocationCatalog | None) -> None:
@@ -288,15 +305,23 @@ def _strangers(io: FileIO, folder: str, known: frozenset[str]) -> Iterator[Entry
             yield entry
 
 
-def _remove_new_files(io: FileIO, intent: SwapIntent) -> None:
-    switch = _switch(intent)
-    for name in (*sorted(_new_names(intent)), SUCCESS):
-        io.remove(f"{switch.folder}/{name}")
-    at = switch.folder
+def remove_empty_version(io: FileIO, intent: SwapIntent) -> None:
+    """Remove the new folder, and those above it, as far as nothing is in them."""
+    at = _switch(intent).folder
     for _ in range(intent.partition.count("/") + 3):  # up to the folder of all versions
         if io.stat(at) is None or not io.remove_empty_dir(at):
             return
         at = posixpath.dirname(at)
+
+
+def _list_left(io: FileIO, folder: str) -> tuple[LeftFile, ...]:
+    """Record all files of a folder, to know them again when they may go."""
+    try:
+        entries = sorted(io.list_dir(folder), key=lambda entry: entry.name)
+    except FileNotFoundError:
+        return ()
+    files = (entry for entry in entries if entry.kind is Kind.FILE)
+    return tuple(LeftFile(name=one.name, size_bytes=one.size_bytes, mtime_ns=one.mtime_ns) for one in files)
 
 
 def _old_names(intent: SwapIntent) -> frozenset[str]:
