@@ -44,7 +44,7 @@ def catalog_of(path, io=None):
     return FileCatalog(io or LocalFileIO(), f"{path}.catalog")
 
 
-def open_published(path, io=None, *, catalog=None):
+def open_published(path, io=None, *, catalog=None, engine=None):
     """A table whose partitions are published by their location."""
     io = io or LocalFileIO()
     known = catalog_of(path, io)
@@ -55,7 +55,8 @@ def open_published(path, io=None, *, catalog=None):
             told = Told(name=partition, file_format=FileFormat.PARQUET, values=parse_partition(partition))
             yield NamedFolder(partition=partition, directory=parse_location(facts["location"]).path, told=told)
 
-    return HiveTable(path, io=io, folders=folders, publish=ByLocation(table=TABLE, catalog=catalog))
+    made = None if engine is None else lambda: engine
+    return HiveTable(path, io=io, engine=made, folders=folders, publish=ByLocation(table=TABLE, catalog=catalog))
 
 
 def location_compact(io, path, **options):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import posixpath
 import time
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from packstone.errors import ConflictError, RefusedError
@@ -14,6 +15,9 @@ from packstone.tables.hive.swap import commit_swap
 from packstone.tables.hive.switch import commit_switch, new_location
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from packstone.model.files import FileEntry
     from packstone.model.merge_options import MergeOptions
     from packstone.model.unit import UnitResult, UnitSpec
     from packstone.service.run_session import RunSession
@@ -40,6 +44,7 @@ def commit_partition(
     number: int,
     options: MergeOptions,
     publish: ByLocation | None = None,
+    copied: Mapping[FileEntry, str] | None = None,
 ) -> float:
     """Swap a partition's merged files in, or publish a new folder; return the milliseconds readers could see a gap."""
     session.check_owned(listing.partition)
@@ -49,7 +54,10 @@ def commit_partition(
     if again.refused is not None:
         raise ConflictError(f"{listing.directory} must not be merged any more: {again.refused}")
     if publish is not None:
-        return _publish_folder(session, again, written=written, results=results, options=options, publish=publish)
+        # Only copies of what the file is now.
+        now = {file.name: (copied or {})[file] for file in again.files if file in (copied or {})}
+        merged = _Merged(written=written, results=results, copied=now)
+        return _publish_folder(session, again, merged=merged, options=options, publish=publish)
     backup = session.layout.backup(session.run, backup_root=options.backup_root)
     intent = SwapIntent(
         run=session.run,
@@ -70,12 +78,20 @@ def commit_partition(
     )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Merged:
+    """What waits in the staging folder for a new folder."""
+
+    written: list[UnitSpec]
+    results: dict[int, UnitResult]
+    copied: Mapping[str, str]
+
+
 def _publish_folder(
     session: RunSession,
     listing: PartitionListing,
     *,
-    written: list[UnitSpec],
-    results: dict[int, UnitResult],
+    merged: _Merged,
     options: MergeOptions,
     publish: ByLocation,
 ) -> float:
@@ -83,8 +99,8 @@ def _publish_folder(
     old = publish.catalog.read_location(publish.table, name)
     if old is None or parse_location(old).path != listing.directory:
         raise ConflictError(f"{publish.table} {name or 'itself'} is not at {listing.directory} any more.")
-    inputs = tuple(file for spec in written for file in spec.inputs)
-    merged = {file.name for file in inputs}
+    inputs = tuple(file for spec in merged.written for file in spec.inputs)
+    names = {file.name for file in inputs}
     last = listing.partition or posixpath.basename(session.layout.root)
     folder = f"{session.layout.versions}/{session.run}/{last}"
     intent = SwapIntent(
@@ -94,7 +110,7 @@ def _publish_folder(
         directory=listing.directory,
         backup_directory=listing.directory,
         inputs=inputs,
-        outputs=tuple(_output(spec, results[spec.unit]) for spec in written),
+        outputs=tuple(_output(spec, merged.results[spec.unit]) for spec in merged.written),
         summaries=(),
         keep_until=time.time() + options.keep_days * _DAY_SECONDS,
         switch=Switch(
@@ -103,7 +119,7 @@ def _publish_folder(
             old_location=old,
             new_location=new_location(old, listing.directory, folder),
             folder=folder,
-            copies=tuple(file for file in listing.files if file.name not in merged),
+            copies=tuple(file for file in listing.files if file.name not in names),
         ),
     )
     return commit_switch(
@@ -112,6 +128,7 @@ def _publish_folder(
         catalog=publish.catalog,
         now_seconds=time.time(),
         check_ours=lambda: session.check_owned(listing.partition),
+        copied=merged.copied,
     )
 
 

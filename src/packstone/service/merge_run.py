@@ -28,11 +28,12 @@ from packstone.service.commit import commit_partition, second_listing
 from packstone.service.interrupts import Interrupted, finish_first
 from packstone.service.pack_tasks import pack_tasks
 from packstone.storage.store_hazards import why_no_move
+from packstone.tables.hive.copy_file import CopySpec
 from packstone.tables.hive.known_outputs import output_name
 from packstone.tables.hive.tasks import HIVE_JOB
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator
 
     from packstone.model.files import FileEntry, Permissions
     from packstone.model.filters import Budget
@@ -58,6 +59,13 @@ class PartitionWork:
     number: int = 1
     units: list[UnitSpec] = field(default_factory=list)
     results: dict[int, UnitResult] = field(default_factory=dict)
+    copies: list[CopySpec] = field(default_factory=list)  # what a new folder needs beside the merged files
+    copied: dict[FileEntry, str] = field(default_factory=dict)  # where they wait
+
+    @property
+    def staging_bytes(self) -> int:
+        """How much is written for it."""
+        return sum(spec.input_bytes for spec in self.units) + sum(spec.file.size_bytes for spec in self.copies)
 
     @property
     def partition(self) -> str:
@@ -143,6 +151,7 @@ class MergeRun:
                 continue
             work.units.append(self._spec(work, planned))
         if work.units:
+            work.copies += self._copies(work) if self.publish is not None else ()
             wave.append(work)
         else:
             self.session.release(work.partition)
@@ -172,6 +181,14 @@ class MergeRun:
             verify=self.options.verify,
             permissions=self._permissions(work.plan.listing.directory, planned.inputs[0]),
         )
+
+    def _copies(self, work: PartitionWork) -> Iterator[CopySpec]:
+        """What is not merged goes along into the new folder."""
+        merged = {file.name for spec in work.units for file in spec.inputs}
+        for file in work.plan.listing.files:
+            if file.name not in merged:
+                self._next_unit += 1
+                yield CopySpec(unit=self._next_unit, directory=work.plan.listing.directory, file=file)
 
     def _permissions(self, directory: str, first: FileEntry) -> Permissions:
         """What all inputs of a unit agree in; an input that is gone by now is found out by its task."""
@@ -210,7 +227,7 @@ class MergeRun:
         free = self.session.io.free_bytes(layout.state)
         kept: list[PartitionWork] = []
         for work in wave:
-            need = sum(spec.input_bytes for spec in work.units) * (100 + _SPACE_MARGIN_PCT) // 100
+            need = work.staging_bytes * (100 + _SPACE_MARGIN_PCT) // 100
             if need > free:
                 why = f"staging needs {format_bytes(need)} and {format_bytes(free)} are free beside the table"
                 what = work.partition or work.plan.listing.directory
@@ -223,14 +240,15 @@ class MergeRun:
 
     def _run_units(self, wave: list[PartitionWork], staging: str) -> None:
         specs = [spec for work in wave for spec in work.units]
-        tasks = pack_tasks(specs, parallel=self.budget.parallel)
-        total_bytes = sum(spec.input_bytes for spec in specs)
+        copies = [spec for work in wave for spec in work.copies]
+        tasks = pack_tasks(specs, parallel=self.budget.parallel, copies=copies)
+        count, total_bytes = len(specs) + len(copies), sum(work.staging_bytes for work in wave)
 
         def report(units: int, size_bytes: int) -> None:
             done_units, done_bytes = self._done_units + units, self._done_bytes + size_bytes
             self.progress.update(
                 done_units=done_units,
-                units=self._done_units + len(specs),
+                units=self._done_units + count,
                 done_bytes=done_bytes,
                 total_bytes=self._done_bytes + total_bytes,
             )
@@ -238,6 +256,8 @@ class MergeRun:
         report(0, 0)
         what = f"merge {sum(len(s.inputs) for s in specs)} files of {self.session.layout.root}"
         by_unit = {spec.unit: work for work in wave for spec in work.units}
+        by_unit |= {spec.unit: work for work in wave for spec in work.copies}
+        files = {spec.unit: spec.file for spec in copies}
         by_number = {spec.unit: spec for spec in specs}
         for result in self.engine.run(HIVE_JOB, tasks, staging=staging, what=what, on_progress=report):
             for unit in result.units:
@@ -245,7 +265,10 @@ class MergeRun:
                 if unit.status is UnitStatus.MISMATCH and self._changed_input(by_number[unit.unit]) is None:
                     self.session.keep_evidence = True
                     raise VerificationError(f"{unit.message} The evidence is kept in {staging}.", staging=staging)
-        self._done_units += len(specs)
+            for copy in result.copies:
+                if copy.staged_path:
+                    by_unit[copy.unit].copied[files[copy.unit]] = copy.staged_path
+        self._done_units += count
         self._done_bytes += total_bytes
 
     def _finish_partition(self, work: PartitionWork, again: list[PartitionWork]) -> None:
@@ -263,6 +286,7 @@ class MergeRun:
                         number=work.number,
                         options=self.options,
                         publish=self.publish,
+                        copied=work.copied,
                     )
                     self._note_committed(work, written, swapped)
             except ConflictError as conflict:

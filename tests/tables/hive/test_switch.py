@@ -10,9 +10,12 @@ from location_calls import FileCatalog, catalog_of, open_published
 from metastore_lake import read_ids
 
 from packstone.errors import RefusedError
+from packstone.model.filters import Filters
 from packstone.model.merge_options import MergeOptions
+from packstone.service.engine import InlineEngine
 from packstone.service.hive_table import HiveTable
 from packstone.service.location_catalog import CheckedCatalog
+from packstone.service.merge_run import MergeRun
 from packstone.storage.local import LocalFileIO
 from packstone.tables.hive.layout import home_of
 from packstone.tables.hive.switch import new_location
@@ -84,6 +87,49 @@ def test_hazard_16_a_new_folder_whole_or_the_old_one(scene):
     data = [path for path in folder.iterdir() if not path.name.startswith("_")]
     assert (facts["numFiles"], facts["totalSize"]) == (len(data), sum(path.stat().st_size for path in data))
     assert open_published(scene.path).compact(MergeOptions(**MERGE)).status == "nothing-to-do"
+
+
+class CountingEngine(InlineEngine):
+    """Counts the tasks of each kind that it runs."""
+
+    def __init__(self, io):
+        super().__init__(io)
+        self.kinds = []
+
+    def run(self, job, tasks, **facts):
+        """Count, and run as always."""
+        self.kinds += [str(task.kind) for task in tasks]
+        return super().run(job, tasks, **facts)
+
+
+def test_what_stays_as_it_is_is_copied_by_tasks(scene):
+    """Not by the driver, one after the other: big files are tasks of their own, and the copies are like them."""
+    big = {f"big-{number}.parquet": bytes([number]) * (17 << 20) for number in range(2)}
+    text = scene.lake.text("dt=2", big)
+    for name in big:
+        (text / name).chmod(0o640)
+    engine = CountingEngine(LocalFileIO())
+    outcome = open_published(scene.path, engine=engine).compact(
+        MergeOptions(**MERGE), filters=Filters(where="dt = '2'")
+    )
+    assert (outcome.status, engine.kinds) == ("committed", ["units", "copies", "copies"])
+    folder = scene.folder("dt=2")
+    assert {name: (folder / name).read_bytes() for name in big} == big
+    assert {(folder / name).stat().st_mode & 0o777 for name in big} == {0o640}
+
+
+def test_a_file_that_changes_after_it_was_copied_is_copied_anew(scene, monkeypatch):
+    """The copy that waits is of what the file was; what is published is what it is."""
+    big = scene.lake.table / "dt=1" / "part-00004.parquet"
+    run_units = MergeRun._run_units
+
+    def change(self, wave, staging):
+        run_units(self, wave, staging)
+        big.write_bytes(big.read_bytes() + b"more")
+
+    monkeypatch.setattr(MergeRun, "_run_units", change)
+    open_published(scene.path).compact(MergeOptions(**MERGE), filters=Filters(where="dt = '1'"))
+    assert (scene.folder("dt=1") / big.name).read_bytes() == big.read_bytes()
 
 
 def kill_at(scene, children, call, *, steps, moment, check, **arguments):

@@ -11,24 +11,25 @@ mark is missing), or neither (somebody else moved the partition: a matter for a 
 
 from __future__ import annotations
 
-import hashlib
 import posixpath
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final, Protocol
 
-from packstone.errors import CommitUnknownError, ConflictError, CorruptionError, RefusedError
+from packstone.errors import CommitUnknownError, ConflictError, RefusedError
 from packstone.storage.fileio import Kind
+from packstone.tables.hive.copy_file import copy_file
 from packstone.tables.hive.journal import Journal, LeftFile, Mark, SwapIntent, Switch
 from packstone.tables.hive.listing import is_data, is_hidden
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
     from packstone.model.files import FileEntry
     from packstone.storage.fileio import Entry, FileIO
 
-_CHUNK = 8 << 20
 SUCCESS = "_SUCCESS"
+EMPTY: Final[Mapping[str, str]] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,8 +61,9 @@ def commit_switch(
     catalog: LocationCatalog,
     now_seconds: float,
     check_ours: Callable[[], None],
+    copied: Mapping[str, str] = EMPTY,
 ) -> float:
-    """Publish the new folder; return 0.0, for readers see no gap.
+    """Publish the new folder; return 0.0, for readers see no gap. ``copied``: where copies wait, by name.
 
     ConflictError: the old folder changed, and everything is back as it was. CommitUnknownError: it stopped half-way.
     """
@@ -70,7 +72,7 @@ def commit_switch(
         journal.write_intent(intent)
         check_ours()
         try:
-            _fill(io, intent)
+            _fill(io, intent, copied)
             _check_unchanged(io, intent)
             check_ours()
             catalog.set_location(switch.table, switch.name, location=switch.new_location, numbers=_numbers(intent))
@@ -149,13 +151,13 @@ def restore_switch(
     journal.write_mark(intent, "restoring", Mark(at=now_seconds))
     if at == switch.new_location:
         for entry in _strangers(io, switch.folder, _new_names(intent)):
-            _copy(io, f"{switch.folder}/{entry.name}", f"{intent.directory}/{entry.name}")
+            copy_file(io, f"{switch.folder}/{entry.name}", f"{intent.directory}/{entry.name}")
         io.sync_dir(intent.directory)
         _set_back(io, intent, catalog)
     for entry in list(_strangers(io, switch.folder, _new_names(intent))):
         if io.stat(f"{intent.directory}/{entry.name}") is None:  # it came in the last moment
             aside = f"{intent.directory}/.{entry.name}.coming"
-            _copy(io, f"{switch.folder}/{entry.name}", aside)
+            copy_file(io, f"{switch.folder}/{entry.name}", aside)
             io.move(aside, f"{intent.directory}/{entry.name}")
     journal.write_mark(intent, "restored", Mark(at=now_seconds, left=_list_left(io, switch.folder)))
 
@@ -226,43 +228,20 @@ def _location(intent: SwapIntent, catalog: LocationCatalog | None, *, command: s
     return catalog.read_location(switch.table, switch.name)
 
 
-def _fill(io: FileIO, intent: SwapIntent) -> None:
+def _fill(io: FileIO, intent: SwapIntent, copied: Mapping[str, str]) -> None:
     switch = _switch(intent)
     io.make_dirs(switch.folder)
     io.set_permissions(switch.folder, io.read_permissions(intent.directory))
     for file in switch.copies:
-        _copy(io, f"{intent.directory}/{file.name}", f"{switch.folder}/{file.name}")
+        if file.name in copied:
+            io.move(copied[file.name], f"{switch.folder}/{file.name}")
+        else:
+            copy_file(io, f"{intent.directory}/{file.name}", f"{switch.folder}/{file.name}")
     if io.stat(f"{intent.directory}/{SUCCESS}") is not None:
-        _copy(io, f"{intent.directory}/{SUCCESS}", f"{switch.folder}/{SUCCESS}")
+        copy_file(io, f"{intent.directory}/{SUCCESS}", f"{switch.folder}/{SUCCESS}")
     for output in intent.outputs:
         io.move(output.staged_path, intent.published(output))
     io.sync_dir(switch.folder)
-
-
-def _copy(io: FileIO, source: str, target: str) -> None:
-    """Copy a file as it is, with its owner and mode, and read the copy again to prove it."""
-    io.remove(target)  # of an attempt that died here
-    with io.open_input(source) as read, io.open_output(target) as write:
-        size, at = read.size(), 0
-        while at < size:
-            chunk = read.read_at(min(_CHUNK, size - at), at)
-            write.write(chunk)
-            at += len(chunk)
-    io.set_permissions(target, io.read_permissions(source))
-    io.sync_file(target)
-    if _digest(io, source) != _digest(io, target):
-        raise CorruptionError(f"The copy {target} is not like {source}; nothing was published.")
-
-
-def _digest(io: FileIO, path: str) -> bytes:
-    found = hashlib.sha256()
-    with io.open_input(path) as read:
-        size, at = read.size(), 0
-        while at < size:
-            chunk = read.read_at(min(_CHUNK, size - at), at)
-            found.update(chunk)
-            at += len(chunk)
-    return found.digest()
 
 
 def _check_unchanged(io: FileIO, intent: SwapIntent) -> None:
