@@ -112,6 +112,30 @@ def test_passwords_come_from_the_environment_or_a_file_and_are_never_shown(metas
     assert "hush-hush" not in told.value.message
 
 
+def test_where_tables_and_partitions_are(reader, metastore):
+    """As the metastore spells it; None for what is not there."""
+    assert reader.read_location("sales.plain", "") == f"file:{metastore.warehouse}/sales.db/plain"
+    assert reader.read_location("Sales.Headed", "dt=2026-01-01/hour=4") == f"file:{metastore.elsewhere}/hour4"
+    assert reader.read_location("sales.a_view", "") == ""
+    for table, partition in (("sales.nothing", ""), ("sales.headed", "dt=1/hour=1"), ("none.plain", "")):
+        assert reader.read_location(table, partition) is None
+
+
+def test_an_address_may_leave_the_driver_out(metastore):
+    """The one that Packstone brings is taken."""
+    scheme, _, rest = metastore.url.partition("://")
+    with MetastoreDatabase(f"{scheme.partition('+')[0]}://{rest}") as found:
+        assert found.find_table("sales", "plain").name == "plain"
+
+
+def test_another_database_is_no_metastore(database_server):
+    """Its tables are missing, and the sentence asks whether it is the right one."""
+    with MetastoreDatabase(database_server.fresh()) as found, pytest.raises(UnavailableError) as told:
+        found.find_table("sales", "plain")
+    assert told.value.message.endswith("; is this the database of a Hive metastore?")
+    assert "not-a-secret" not in told.value.message
+
+
 @pytest.mark.parametrize("address", ["sqlite:///x.db", "nonsense", "oracle://a/b", "mysql+aiomysql://a/b"])
 def test_addresses_that_cannot_work(address):
     """They are refused by name, before anything is connected."""

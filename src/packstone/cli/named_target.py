@@ -114,8 +114,8 @@ def _opened(typed: dict[str, Any]) -> Iterator[tuple[Metastore, ChangingClient]]
 
     settings = read_spark_settings(typed)
     with_hive = replace(settings, conf=(HIVE_SUPPORT, *settings.conf))
-    client = SparkHiveClient(lambda: open_spark(with_hive))
     address = metastore_address(typed.get("metastore_url"))
+    client = SparkHiveClient(lambda: open_spark(with_hive), needs_address=address != SPARK)
     metastore = client if address == SPARK else open_metastore(address)
     try:
         yield metastore, checked_catalog(metastore, client)

@@ -49,7 +49,13 @@ def parse_url(text: str) -> URL:
     if url.get_backend_name() == "sqlite" and url.database and url.database.startswith("~/"):
         # Only shells expand a tilde, and only at the start of a word; without this, a folder "~" appears.
         return url.set(database=str(Path(url.database).expanduser()))
+    url = with_driver(url)
     return with_password(url, variable=PASSWORD, file_variable=PASSWORD_FILE) if is_server(url) else url
+
+
+def with_driver(url: URL) -> URL:
+    """Name the driver that we bring where an address names none: SQLAlchemy's own choice for MySQL is another."""
+    return url.set(drivername=f"{url.drivername}+pymysql") if url.drivername in ("mysql", "mariadb") else url
 
 
 def is_server(url: URL) -> bool:
@@ -96,7 +102,7 @@ def one_sentence(url: URL) -> Iterator[None]:
         raise _translated(url, error) from None
 
 
-def _connect_args(url: URL) -> dict[str, Any]:
+def connect_args(url: URL) -> dict[str, Any]:
     """Limits for waiting, in each driver's own words; what the address says goes first."""
     limits = {
         "sqlite": {"timeout": BUSY_TIMEOUT_SECONDS},
@@ -120,7 +126,7 @@ def _load_driver(url: URL) -> Engine:
         # MySQL's default locks the gaps beside what is deleted: two that record different runs would block each other.
         options["isolation_level"] = "READ COMMITTED"
     try:
-        return create_engine(url, connect_args=_connect_args(url), **options)
+        return create_engine(url, connect_args=connect_args(url), **options)
     except NoSuchModuleError:
         raise InvalidInputError(
             f"The history address {display_url(url)} names a database or driver {url.drivername!r} "

@@ -9,10 +9,10 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from sqlalchemy import URL, Engine, create_engine, make_url
-from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, SQLAlchemyError
+from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, ProgrammingError, SQLAlchemyError
 
 from packstone.errors import InvalidInputError, UnavailableError
-from packstone.history.connect import display_url
+from packstone.history.connect import connect_args, display_url, with_driver
 from packstone.history.database_secrets import with_password, without_secrets
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ def open_metastore_engine(text: str) -> Engine:
     backend = url.get_backend_name()
     try:
         # Hidden parameters: an error of the driver must not carry the rows either.
-        engine = create_engine(url, hide_parameters=True, pool_pre_ping=True)
+        engine = create_engine(url, hide_parameters=True, pool_pre_ping=True, connect_args=connect_args(url))
     except NoSuchModuleError:
         raise InvalidInputError(_unknown(url)) from None
     except ImportError as error:
@@ -60,7 +60,8 @@ def one_sentence(engine: Engine) -> Iterator[None]:
         cause = error.orig if isinstance(error, DBAPIError) and error.orig is not None else error
         said = without_secrets(engine.url, cause)
         # The chain is cut: a stack trace of the cause may print the address or the parameters.
-        raise UnavailableError(f"The metastore {display_url(engine.url)} cannot be read: {said}.") from None
+        hint = "; is this the database of a Hive metastore?" if isinstance(error, ProgrammingError) else ""
+        raise UnavailableError(f"The metastore {display_url(engine.url)} cannot be read: {said}{hint or '.'}") from None
 
 
 def _parse(text: str) -> URL:
@@ -71,7 +72,7 @@ def _parse(text: str) -> URL:
         raise InvalidInputError(
             f"The metastore address is neither a database URL nor the word spark; write for example {_EXAMPLES}."
         ) from None
-    return with_password(url, variable=PASSWORD, file_variable=PASSWORD_FILE)
+    return with_password(with_driver(url), variable=PASSWORD, file_variable=PASSWORD_FILE)
 
 
 def _unknown(url: URL) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
-from packstone.errors import ConflictError
+from packstone.errors import ConflictError, PackstoneError
 
 
 class LocationReader(Protocol):
@@ -53,7 +53,11 @@ class CheckedCatalog:
 
     def _check_same(self, table: str, partition: str) -> None:
         what = f"{table} {partition}".rstrip()
-        here, there = (one.read_location(table, partition) for one in (self.reader, self.client))
+        here = self.reader.read_location(table, partition)
+        try:
+            there = self.client.read_location(table, partition)
+        except PackstoneError as error:
+            raise ConflictError(f"{error.message.rstrip('.')}; nothing was changed.") from error
         if here == there:
             return
         seen = f"{what} is at {there}" if there is not None else f"there is no {what}"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from packstone.errors import InvalidInputError, UnavailableError
+from packstone.errors import InvalidInputError, PackstoneError, UnavailableError
 from packstone.spark.hive_facts import partition_facts, table_facts
 from packstone.spark.session import is_connect
 from packstone.tables.hive.partition_values import unescape
@@ -21,14 +21,18 @@ if TYPE_CHECKING:
 
 HIVE_SUPPORT: Final = ("spark.sql.catalogImplementation", "hive")
 _PAGE: Final = 500
+_URIS: Final = "hive.metastore.uris"
+_JDBC: Final = "javax.jdo.option.ConnectionURL"
+_EMBEDDED: Final = "jdbc:derby:;databaseName=metastore_db"  # Hive's default: it would make one in the current folder
 _KEEP_NUMBERS: Final = {"DO_NOT_UPDATE_STATS": "true"}
 
 
 class SparkHiveClient:
     """A client that connects when it is first asked."""
 
-    def __init__(self, open_spark: Callable[[], SparkHandle]) -> None:
+    def __init__(self, open_spark: Callable[[], SparkHandle], *, needs_address: bool = False) -> None:
         self._open_spark = open_spark
+        self._needs_address = needs_address  # the metastore is on a server: Spark's embedded one cannot be it
         self._handle: SparkHandle | None = None
         self._client: Any = None
 
@@ -139,6 +143,11 @@ class SparkHiveClient:
             hadoop = spark._jsc.hadoopConfiguration()  # noqa: SLF001 - there is no public way to Hive's client
             hive = spark._jvm.org.apache.hadoop.hive  # noqa: SLF001 - as above
             conf = hive.conf.HiveConf(hadoop, spark._jsc.getClass())  # noqa: SLF001 - as above
+            if self._needs_address and not conf.get(_URIS, "") and str(conf.get(_JDBC, "")).startswith(_EMBEDDED):
+                raise InvalidInputError(
+                    "Spark knows no metastore server; put hive-site.xml into SPARK_CONF_DIR, or give "
+                    "--conf spark.hadoop.hive.metastore.uris=thrift://host:9083."
+                )
             try:
                 self._client = hive.metastore.HiveMetaStoreClient(conf)
             except Exception as error:
@@ -174,7 +183,9 @@ def _values_of(name: str) -> tuple[str, ...]:
     return tuple(unescape(part.partition("=")[2]) for part in name.split("/"))
 
 
-def _unavailable(verb: str, table: str, error: Exception) -> UnavailableError:
+def _unavailable(verb: str, table: str, error: Exception) -> PackstoneError:
+    if isinstance(error, PackstoneError):
+        return error  # it says already what is wrong
     return UnavailableError(f"The metastore's word on {table} could not be {verb}: {_first_line(error)}")
 
 

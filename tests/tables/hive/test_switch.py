@@ -9,7 +9,7 @@ import pytest
 from location_calls import FileCatalog, catalog_of, open_published
 from metastore_lake import read_ids
 
-from packstone.errors import RefusedError
+from packstone.errors import RefusedError, UnavailableError
 from packstone.model.filters import Filters
 from packstone.model.merge_options import MergeOptions
 from packstone.service.engine import InlineEngine
@@ -303,6 +303,14 @@ def test_a_file_that_arrives_meanwhile_is_a_conflict(scene, monkeypatch):
     assert scene.rows() == sorted([*scene.ids, *range(9000, 9010)])
 
 
+class AwayCatalog:
+    """A metastore whose server is away."""
+
+    def read_location(self, table, partition):
+        """Fail as Hive's client does."""
+        raise UnavailableError("Hive's metastore does not answer.")
+
+
 def test_another_metastore_is_never_changed(scene, tmp_path):
     """A Spark that knows another metastore than the one that was read: conflict, both are as before, nothing left."""
     other = FileCatalog(LocalFileIO(), str(tmp_path / "other.catalog"))
@@ -315,6 +323,10 @@ def test_another_metastore_is_never_changed(scene, tmp_path):
         assert (outcome.status, mine.read(), other.read()) == ("conflict", before, there)
         assert "knows another metastore than --metastore" in outcome.skipped[-1].why
         assert not list((scene.lake.root / ".packstone" / "orders").rglob("*.parquet"))
+    gone = open_published(scene.path, catalog=CheckedCatalog(reader=mine, client=AwayCatalog()))
+    outcome = gone.compact(MergeOptions(**MERGE))
+    assert (outcome.status, mine.read()) == ("conflict", before)
+    assert outcome.skipped[-1].why == "Hive's metastore does not answer; nothing was changed."
     same = open_published(scene.path, catalog=CheckedCatalog(reader=mine, client=mine))
     assert (same.compact(MergeOptions(**MERGE)).status, scene.rows()) == ("committed", scene.ids)
 
