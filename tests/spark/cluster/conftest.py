@@ -22,7 +22,8 @@ def cluster(spark_env, tmp_path_factory):
 @pytest.fixture(scope="package")
 def driver(cluster, tmp_path_factory):
     """A session on the cluster that starts copies of slow tasks soon, and takes up to three failures of a task."""
-    driver = Driver(cluster, tmp_path_factory.mktemp("driver") / "driver.log", SPECULATION)
+    folder = tmp_path_factory.mktemp("driver")
+    driver = Driver(cluster, folder / "driver.log", {**SPECULATION, **cluster.event_settings(folder / "events")})
     yield driver
     driver.close()
 

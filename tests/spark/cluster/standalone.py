@@ -21,7 +21,8 @@ import pyspark
 REPO = Path(__file__).parents[3]
 SPARK_HOME = Path(pyspark.__file__).parent
 HOSTS = ("127.0.0.1", "127.0.0.2")
-ON_EXECUTORS = ("numpy", "numpy.libs", "pyarrow", "fastavro")  # all that executors need beside Spark's own Python
+# All that executors need beside Spark's own Python; the last three for HDFS and S3.
+ON_EXECUTORS = ("numpy", "numpy.libs", "pyarrow", "fastavro", "hdfs_native", "typing_extensions.py", "obstore")
 SPECULATION = {
     "spark.speculation": "true",
     "spark.speculation.interval": "100ms",
@@ -99,6 +100,13 @@ def is_writing(pid: int, below: Path, *, ending: str = ".data") -> bool:
     return False
 
 
+def read_events(folder: Path, kind: str) -> list[dict[str, object]]:
+    """The events of a kind that Spark itself wrote down, as far as they are on disk."""
+    wanted = f'"SparkListener{kind}"'
+    lines = (line for log in folder.rglob("*") if log.is_file() for line in log.read_text().splitlines())
+    return [json.loads(line) for line in lines if wanted in line and line.endswith("}")]
+
+
 class Cluster:
     """A master and two workers."""
 
@@ -156,6 +164,16 @@ class Cluster:
         ours = {"PYSPARK_PYTHON": str(self.python), "PYSPARK_DRIVER_PYTHON": sys.executable}
         return ours | {name: os.environ[name] for name in ("PYTHONPATH",) if name in os.environ}
 
+    def event_settings(self, folder: Path) -> dict[str, str]:
+        """What lets Spark write down what it did; ``read_events`` reads it."""
+        folder.mkdir(parents=True, exist_ok=True)
+        return {
+            "spark.eventLog.enabled": "true",
+            "spark.eventLog.dir": f"file://{folder}",
+            "spark.eventLog.compress": "false",
+            "spark.eventLog.rolling.enabled": "false",
+        }
+
     def writers(self, below: Path, *, ending: str = ".data") -> set[int]:
         """The Python workers of executors that hold a data file open below a folder."""
         pythons = set().union(*self.executors().values())
@@ -212,6 +230,10 @@ class Driver:
                 env={**cluster.env, **cluster.driver_env()},
             )  # fmt: skip
         self.answer()
+
+    def events(self, kind: str) -> list[dict[str, object]]:
+        """What Spark wrote down of this driver, if it was told to."""
+        return read_events(self.log.with_name("events"), kind)
 
     def begin(self, path: Path, *, parallel: int) -> None:
         """Begin to compact a table."""

@@ -10,6 +10,7 @@ import signal
 import sys
 import tarfile
 import time
+from collections import Counter
 from pathlib import Path
 
 import duckdb
@@ -19,7 +20,7 @@ sys.path.insert(0, str(Path(__file__).parents[2]))  # tests are imported by path
 
 from deploy_pages import cronjob_arguments, submits, swapped
 from paimon_lake import PaimonLake
-from standalone import JVM, REPO, SPECULATION, wait_until
+from standalone import JVM, REPO, SPECULATION, read_events, wait_until
 
 import packstone
 
@@ -124,16 +125,24 @@ for key, value in json.loads(sys.argv[3]).items():
 spark = builder.getOrCreate()
 table = packstone.SegmentTable.create(sys.argv[1], "id long, b string", sort_by=["id"])
 text = expr("repeat(sha2(string(id), 512), 8) as b")
-wide = spark.range(0, 60_000, 1, 8).select(expr("id * 7919 % 65521 as id"), text)
+wide = spark.range(0, 60_000, 1, 8).select(expr("id * 7919 % 65521 as id"), text).repartition(8)
 print(table.load(wide, sort_scope="global").rows)
 spark.stop()
 """
 
 
 def test_a_stage_is_run_again(cluster, program, tmp_path):
-    """An executor dies with its shuffle files while a sorted load writes: Spark runs the stage before it again."""
-    path = tmp_path / "sales"
-    settings = {**cluster.settings(), "spark.driver.extraJavaOptions": JVM, "spark.sql.shuffle.partitions": "4"}
+    """An executor dies with its shuffle files while a load writes: Spark runs the stage before it again.
+
+    Spark's own log says that stages and tasks ran twice; of what they wrote, one file each is in the table.
+    """
+    path, log = tmp_path / "sales", tmp_path / "events"
+    settings = {
+        **cluster.settings(),
+        **cluster.event_settings(log),
+        "spark.driver.extraJavaOptions": JVM,
+        "spark.sql.shuffle.partitions": "4",
+    }
     env = {**cluster.driver_env(), "SPARK_HOME": cluster.env["SPARK_HOME"]}
     child = program(LOAD, path, cluster.master, json.dumps(settings), env=env)
     lost = wait_until(lambda: next(iter(cluster.writers(path, ending=".parquet")), None), what="a task that writes")
@@ -143,6 +152,11 @@ def test_a_stage_is_run_again(cluster, program, tmp_path):
     files = list(packstone.open(str(path)).files().paths)
     counted = duckdb.sql(f"select count(*), count(distinct id) from read_parquet({files})").fetchall()
     assert counted == [(60_000, 60_000)]
+    stages = Counter(event["Stage Info"]["Stage ID"] for event in read_events(log, "StageSubmitted"))
+    assert max(stages.values()) > 1, stages
+    assert [event for event in read_events(log, "TaskEnd") if event["Task End Reason"]["Reason"] != "Success"]
+    on_disk = {str(found) for found in (path / "Fact").rglob("*.parquet")}
+    assert on_disk == set(files)
 
 
 FAMILIES = """

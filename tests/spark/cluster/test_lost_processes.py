@@ -31,6 +31,14 @@ def check_merged(orders, rows, before, *, partitions):
     assert HiveTable(str(orders.path)).recover().actions == ()
 
 
+def check_ran_twice(driver, is_second):
+    """Spark's own log says that a task of the last stage was begun twice, the second time so."""
+    begun = driver.events("TaskStart")
+    last = [event["Task Info"] for event in begun if event["Stage ID"] == begun[-1]["Stage ID"]]
+    first_of = {task["Index"] for task in last if task["Attempt"] == 0}
+    assert [task for task in last if is_second(task) and task["Index"] in first_of], last
+
+
 def test_a_copy_overtakes_a_task_that_hangs(cluster, driver, orders, rows):
     """A worker is stopped while it writes; Spark's speculative copy on the other host ends, and is what counts."""
     orders.write(partitions=2, **BIG)
@@ -43,6 +51,7 @@ def test_a_copy_overtakes_a_task_that_hangs(cluster, driver, orders, rows):
     finally:
         with contextlib.suppress(ProcessLookupError):
             os.kill(stopped, signal.SIGCONT)
+    check_ran_twice(driver, lambda task: task["Speculative"])
     check_merged(orders, rows, before, partitions=2)
 
 
@@ -55,6 +64,7 @@ def test_an_executor_killed_in_the_middle(cluster, driver, orders, rows):
     os.kill(lost, signal.SIGKILL)
     assert driver.answer() == {"status": "committed", "files_after": 2}
     assert not is_running(lost)
+    check_ran_twice(driver, lambda task: task["Attempt"] > 0 and not task["Speculative"])
     check_merged(orders, rows, before, partitions=2)
 
 
