@@ -3,6 +3,7 @@
 import bz2
 import gzip
 import tempfile
+import tracemalloc
 import zlib
 from pathlib import Path
 
@@ -14,7 +15,9 @@ from text_codecs import WRITERS, hadoop, snappy_frames
 
 from packstone.errors import UnreadableFileError
 from packstone.rewrite.codecs.text_codec import TextCodec, TextEncoder, codec_by_ending, read_text
+from packstone.rewrite.orc.compression import decompress_snappy
 from packstone.rewrite.text.compressed import concatenate_compressed
+from packstone.storage.avro_container import _unsnap
 from packstone.storage.local import LocalFileIO
 
 IO = LocalFileIO()
@@ -130,3 +133,25 @@ def test_joined_text(tmp_path, codec, header_lines):
     assert by_others(content, codec) == joined
     if not header_lines and codec is not TextCodec.DEFLATE:
         assert content.startswith(compress(texts[0]))
+
+
+@pytest.mark.parametrize("decompress", [decompress_snappy, lambda block: _unsnap(block + b"\0\0\0\0")])
+@pytest.mark.parametrize("claimed", [b"\x80\x80\x80\x80\x01", b"\x81\x0b"], ids=["256 MB", "one byte too many"])
+def test_a_damaged_length_of_snappy_asks_for_no_memory(decompress, claimed):
+    """A block that says it is longer than any block of its size can be is broken, before memory is asked for it."""
+    block = claimed + bytes(22 - len(claimed))  # 22 bytes: 1,408 at most
+    tracemalloc.start()
+    try:
+        with pytest.raises(ValueError, match=r"a block of Snappy is broken|its length is wrong"):
+            decompress(block)
+        assert tracemalloc.get_traced_memory()[1] < 1 << 20
+    finally:
+        tracemalloc.stop()
+
+
+def test_no_sound_block_of_snappy_is_too_long():
+    """The shortest block there is for its content, copies of 64 bytes in three each, is within the guard."""
+    plain = bytes(64) * 1_000
+    block = b"\x80\xf4\x03" + b"\xf0\x3f" + bytes(64) + b"\xfe\x01\x00" * 999
+    assert decompress_snappy(block) == plain
+    assert _unsnap(block + zlib.crc32(plain).to_bytes(4, "big")) == plain

@@ -29,6 +29,8 @@ def test_text_that_spark_wrote(spark, tmp_path, codec):
 @pytest.mark.parametrize("codec", ["gzip", "bzip2", "deflate", "zstd", "hadoop-lz4", "hadoop-snappy"])
 def test_text_that_others_wrote(spark, tmp_path, codec, hostile):
     """Members of other writers, last newlines missing; bzip2, which Spark reads from many places at once, too."""
+    if codec == "zstd" and spark.version.startswith("3."):
+        pytest.skip("Hadoop before 3.4 reads zstd by its native library only")
     folder = tmp_path / "t"
     folder.mkdir()
     ending, compress = WRITERS[codec]

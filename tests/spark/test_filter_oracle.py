@@ -31,7 +31,8 @@ def _value(rng, name):
 @pytest.mark.parametrize("zone", ["UTC", "Europe/Berlin"])
 def test_spark_says_the_same(spark, hostile, tmp_path, zone):
     """TRUE, FALSE and unknown are Spark's in ANSI mode, for literals of every kind that it compares."""
-    hostile({"spark.sql.ansi.enabled": "true", "spark.sql.session.timeZone": zone})
+    as_written = {"spark.sql.parquet.datetimeRebaseModeInRead": "CORRECTED"}  # the default since Spark 4
+    hostile({"spark.sql.ansi.enabled": "true", "spark.sql.session.timeZone": zone, **as_written})
     rng = random.Random(zone)
     rows = random_rows(rng, 150)
     batch = batch_of(rows)

@@ -14,7 +14,7 @@ from packstone.service.interrupts import finish_first
 from packstone.service.run_session import RunSession
 from packstone.tables.hive.clean import clean_swap, left_until, plan_clean
 from packstone.tables.hive.fingerprint_files import FilesToProve
-from packstone.tables.hive.recover import recover_table
+from packstone.tables.hive.recover import list_plans, recover_table
 from packstone.tables.hive.restore import plan_restore, restore_swap, who_merged
 from packstone.tables.hive.tasks import HIVE_JOB, Task, TaskKind
 
@@ -127,7 +127,7 @@ class VerifyReport:
 
 def recover(journal: Journal, *, take_over: bool, catalog: LocationCatalog | None = None) -> RecoverReport:
     """Mend what dead runs left; nothing to mend is a fine answer."""
-    if not journal.list_runs():
+    if not journal.list_runs() and not list_plans(journal):
         return RecoverReport(table=journal.layout.root, actions=(), left=())
     with RunSession(journal, command="recover", take_over=take_over) as session, finish_first():
         found = recover_table(

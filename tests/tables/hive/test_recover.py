@@ -12,6 +12,9 @@ from packstone.service.hive_table import HiveTable
 from packstone.service.run_session import RunSession
 from packstone.storage.faulty import Action, Fault, FaultyFileIO, Moment
 from packstone.storage.local import LocalFileIO
+from packstone.storage.memory import MemoryFileIO
+from packstone.storage.stores import open_store
+from packstone.tables.hive.recover import recover_table
 
 MERGE = {"min_files": 2, "target_bytes": 1_700}
 
@@ -302,3 +305,47 @@ def test_what_a_killed_plan_left_is_removed_after_a_day(lake, packstone):
         os.utime(staging / name, (long_ago, long_ago))
     assert packstone("compact", lake.table).code == 0
     assert sorted(path.name for path in staging.iterdir()) == ["kept-by-somebody", "plan-new"]
+
+
+@pytest.mark.parametrize("store", ["memory", "hdfs", "moto"])
+def test_recover_removes_old_plans_on_every_store(request, store):
+    """Without any run too: answers of a plan go a day after the last of them was written, not before."""
+    io, table = _open(request, store)
+    journal = HiveTable(table, io=io).journal
+    plans = [f"{journal.layout.state}/staging/{name}/facts-0001" for name in ("plan-killed", "kept-by-somebody")]
+    for folder in plans:
+        io.make_dirs(folder)
+        io.replace(f"{folder}/answer-0.json", b"{}")
+    HiveTable(table, io=io).recover()
+    assert [io.stat(folder) is not None for folder in plans] == [True, True]  # it may be at work
+    written = io.stat(f"{plans[0]}/answer-0.json").mtime_ns / 1e9
+    with RunSession(journal, command="recover") as session:
+        recover_table(journal, me=session.me, now_seconds=written + 86_000)
+        assert io.stat(plans[0]) is not None
+        assert recover_table(journal, me=session.me, now_seconds=written + 90_000) == ()
+    assert [io.stat(folder) is not None for folder in plans] == [False, True]
+
+
+def _open(request, store):
+    """A store, and a table in it."""
+    if store == "memory":
+        io, table = MemoryFileIO(), "/lake/orders"
+    else:
+        uses_hdfs = store == "hdfs"
+        server = request.getfixturevalue(store)
+        root = request.getfixturevalue("use_hdfs") if uses_hdfs else request.getfixturevalue("use_s3")(server)
+        io, table = open_store(root), f"{root}/orders"
+    io.make_dirs(f"{table}/dt=1")
+    io.replace(f"{table}/dt=1/a.csv", b"1\n")
+    return io, table
+
+
+def test_a_killed_plan_without_any_run(lake, packstone):
+    """``recover`` looks for what plans left even if there never was a run; one of today stays."""
+    lake.parquet("dt=1")
+    staging = lake.root / ".packstone" / "orders" / "staging"
+    for name in ("plan-old", "plan-new"):
+        (staging / name).mkdir(parents=True)
+    os.utime(staging / "plan-old", (1, 1))
+    assert packstone("recover", lake.table, "--format", "json").json["status"] == "nothing-to-do"
+    assert [path.name for path in staging.iterdir()] == ["plan-new"]

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from packstone.errors import CommitUnknownError, ConflictError
+from packstone.storage.fileio import Kind
 from packstone.storage.ownership import Owner, claim, may_take_over, read_owner, release
 from packstone.tables.hive.layout import PLAN_PREFIX
 from packstone.tables.hive.restore import restore_swap
@@ -15,6 +16,7 @@ from packstone.tables.hive.switch import recover_switch
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from packstone.storage.fileio import Entry, FileIO
     from packstone.tables.hive.journal import Journal, SwapIntent
     from packstone.tables.hive.switch import LocationCatalog
 
@@ -66,12 +68,29 @@ def recover_table(
 
 def _remove_old_plans(journal: Journal, *, now_seconds: float) -> None:
     """What the tasks of a killed plan answered is of no use to anybody."""
+    for path, entry in list_plans(journal):
+        if now_seconds - _last_change_ns(journal.io, path, entry) / 1e9 > _PLAN_SECONDS:
+            journal.io.remove_tree(path)
+
+
+def list_plans(journal: Journal) -> tuple[tuple[str, Entry], ...]:
+    """The staging folders of plans: of those at work, and of those that were killed."""
     io, folder = journal.io, f"{journal.layout.state}/staging"
     if io.stat(folder) is None:
-        return
-    for entry in list(io.list_dir(folder)):
-        if entry.name.startswith(PLAN_PREFIX) and now_seconds - entry.mtime_ns / 1e9 > _PLAN_SECONDS:
-            io.remove_tree(f"{folder}/{entry.name}")
+        return ()
+    found = ((f"{folder}/{entry.name}", entry) for entry in io.list_dir(folder))
+    return tuple((path, entry) for path, entry in found if entry.name.startswith(PLAN_PREFIX))
+
+
+def _last_change_ns(io: FileIO, path: str, found: Entry) -> int:
+    """When something was last written there; a folder of an object store has no time of its own, its files have."""
+    newest = found.mtime_ns
+    if found.kind is Kind.DIRECTORY:
+        for entry in io.list_dir(path):
+            is_folder = entry.kind is Kind.DIRECTORY
+            inside = replace(entry, mtime_ns=0)
+            newest = max(newest, _last_change_ns(io, f"{path}/{entry.name}", inside) if is_folder else entry.mtime_ns)
+    return newest
 
 
 def end_run(journal: Journal, run: str, *, keep_staging: bool = False) -> bool:
