@@ -1,5 +1,7 @@
 """Health, plan and compact of tables by their name."""
 
+import re
+
 import pytest
 from metastore_lake import names, read_ids, write_parquet
 
@@ -109,6 +111,26 @@ def test_headers_and_partitions_elsewhere(by_name, metastore):
         assert (folder / name).read_bytes() == merged
     assert {one["table"] for one in done.json["runs"]} == {str(metastore.folder("headed")), str(outside)}
     assert by_name("plan", "sales.headed", "--where", "hour = 4").json["status"] == "nothing-to-do"
+
+
+def test_a_shared_partition_elsewhere_is_found_before_anything_is_merged(by_name, metastore):
+    """Another table at the folder of one partition: the table is refused, and its other partitions are as they were."""
+    mark = {"mariadb": "`", "postgres": '"'}[metastore.kind]
+    change = "update SDS set LOCATION = '{}' where SD_ID = (select SD_ID from TBLS where TBL_NAME = 'shared_b')"
+    for word in ("SDS", "LOCATION", "SD_ID", "TBLS", "TBL_NAME"):
+        change = re.sub(rf"\b{word}\b", f"{mark}{word}{mark}", change)
+    inside = metastore.folder("headed", "dt=a b%3Ac/hour=3")
+    (metastore.elsewhere / "hour4").mkdir(parents=True, exist_ok=True)
+    for number in range(6):
+        (inside / f"late-{number}.csv").write_bytes(b"id,name\n%d,a\n" % number)
+    before = names(inside)
+    metastore.run(change.format(f"file:{metastore.elsewhere}/hour4"))
+    try:
+        done = by_name("compact", "sales.headed", "--min-files", "2")
+    finally:
+        metastore.run(change.format(f"file:{metastore.elsewhere}/shared"))
+    assert (done.code, "with sales.shared_b, at, above or below it" in done.sentence) == (3, True)
+    assert names(inside) == before
 
 
 def test_an_archived_partition_beside_others(by_name, metastore):

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from packstone.errors import ConflictError, PackstoneError
+from packstone.tables.hive.switch import UnaskedError
 
 
 class LocationReader(Protocol):
@@ -53,11 +54,10 @@ class CheckedCatalog:
 
     def _check_same(self, table: str, partition: str) -> None:
         what = f"{table} {partition}".rstrip()
-        here = self.reader.read_location(table, partition)
         try:
-            there = self.client.read_location(table, partition)
+            here, there = (one.read_location(table, partition) for one in (self.reader, self.client))
         except PackstoneError as error:
-            raise ConflictError(f"{error.message.rstrip('.')}; nothing was changed.") from error
+            raise UnaskedError(f"{error.message.rstrip('.')}; nothing was changed.") from error
         if here == there:
             return
         seen = f"{what} is at {there}" if there is not None else f"there is no {what}"

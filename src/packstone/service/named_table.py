@@ -151,10 +151,11 @@ class NamedTable:
     def targets(self) -> Iterator[HiveTable]:
         """The table's own folder, if anything lies in it, and every partition elsewhere."""
         inside = self._inside()
+        # Asked before anything is merged: if one must be refused, or the metastore goes away, no outcome is lost.
+        elsewhere = tuple(self._elsewhere()) if self.facts.partition_keys else ()
         if not self.facts.partition_keys or any(True for _ in inside()):
             yield self.open_target(self._root, inside)
-        if self.facts.partition_keys:
-            yield from self._elsewhere()
+        yield from elsewhere
 
     @property
     def _root(self) -> str:

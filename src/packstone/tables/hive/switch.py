@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, Protocol
 
-from packstone.errors import CommitUnknownError, ConflictError, RefusedError
+from packstone.errors import CommitUnknownError, ConflictError, RefusedError, UnavailableError
 from packstone.storage.fileio import Kind
 from packstone.tables.hive.copy_file import copy_file
 from packstone.tables.hive.journal import Journal, LeftFile, Mark, SwapIntent, Switch
@@ -50,6 +50,10 @@ class LocationCatalog(Protocol):
         """In one call: the partition is there, with these statistics (``numFiles``, ``totalSize``)."""
 
 
+class UnaskedError(UnavailableError):
+    """The metastore could not be asked before a change, so it was not changed."""
+
+
 class _TooLateError(ConflictError):
     """Readers were sent to the new folder for a moment."""
 
@@ -77,10 +81,10 @@ def commit_switch(
             check_ours()
             catalog.set_location(switch.table, switch.name, location=switch.new_location, numbers=_numbers(intent))
             _check_none_came_late(io, intent, catalog)
-        except ConflictError as conflict:
+        except (ConflictError, UnaskedError) as stop:
             check_ours()
-            undo = leave_new_folder if isinstance(conflict, _TooLateError) else roll_back_switch
-            undo(journal, intent, now_seconds=now_seconds, why=conflict.message)
+            undo = leave_new_folder if isinstance(stop, _TooLateError) else roll_back_switch
+            undo(journal, intent, now_seconds=now_seconds, why=stop.message)
             raise
         journal.write_mark(intent, "done", Mark(at=now_seconds))
     except OSError as error:
