@@ -77,10 +77,10 @@ def check_evening(evening):
 
 def check_closed(evening):
     """Outside the quiet hours nothing is done, whatever there is to do."""
-    state, some = evening.warehouse.state(), list(evening.warehouse.tables)[1:3]
-    done = evening.run(*OLD, "--between", hours(2, 4), tables=some)
-    assert (done.returncode, done.stdout.count("left alone: ")) == (0, 2), (done.stdout, done.stderr)
-    assert "it is now outside " in evening.said(some[0])["skipped"][0]["why"]
+    state, table = evening.warehouse.state(), list(evening.warehouse.tables)[1]
+    done = evening.run(*OLD, "--between", hours(2, 4), tables=[table])
+    assert (done.returncode, done.stdout.count("left alone: ")) == (0, 1), (done.stdout, done.stderr)
+    assert "it is now outside " in evening.said(table)["skipped"][0]["why"]
     assert evening.warehouse.state() == state
 
 
@@ -120,6 +120,7 @@ def test_an_evening(evening):
 
 
 @pytest.mark.soak
+@pytest.mark.timeout(3600)
 @pytest.mark.parametrize("kind", ["mariadb", "postgres"])
 def test_an_evening_of_fifty_tables(kind, request, tmp_path_factory):
     """The same with fifty tables; one evening more has nothing to do."""

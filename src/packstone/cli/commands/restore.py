@@ -8,6 +8,8 @@ import click
 
 from packstone.cli import options
 
+_LEFT = "the folders that were published stay until `packstone clean`"
+
 
 @click.command("restore", short_help="Undo exactly one run.")
 @click.argument("run")
@@ -46,9 +48,10 @@ def command(
         if not options.confirm(f"Undo run {run} of {table.layout.root}?", yes=yes):
             return 0
         report = table.restore(run, take_over=take_over)
+    removed = f"{many(report.files_removed, 'merged file')} removed" if report.files_removed else _LEFT
     lines = [
         f"restored {many(report.files_restored, 'file')} ({format_bytes(report.bytes_restored)}) of "
-        f"{many(len(report.partitions), 'partition')}; {many(report.files_removed, 'merged file')} removed"
+        f"{many(len(report.partitions), 'partition')}; {removed}"
         if report.partitions
         else f"Run {run} was undone already; nothing to do."
     ]
