@@ -115,6 +115,25 @@ def read_by_hive(spark, warehouse: Warehouse) -> dict[str, list[str]]:
     return {one: sorted(ask_hive(spark, f"select id, name, dt from {DATABASE}.{one}")) for one in warehouse.tables}
 
 
+def make_at(spark, table: str, location: str) -> dict:
+    """A table of two days somewhere else, in another store."""
+    columns = "(id bigint, name string) partitioned by (dt string) stored as parquet"
+    spark.sql(f"create external table {DATABASE}.{table} {columns} location '{location}'")
+    days = "if(id % 2 = 0, '2026-10-01', '2026-10-02')"
+    spark.sql(f"insert into {DATABASE}.{table} partition (dt) select id, 'n', {days} from range(0, 120, 1, {FILES})")
+    return read_one(spark, table)
+
+
+def read_one(spark, table: str) -> dict:
+    """All rows of one table, by Spark and by Hive."""
+    spark.catalog.refreshTable(f"{DATABASE}.{table}")
+    rows = spark.sql(f"select id, dt from {DATABASE}.{table}").collect()
+    return {
+        "spark": sorted(f"{row[0]}\t{row[1]}" for row in rows),
+        "hive": sorted(ask_hive(spark, f"select id, dt from {DATABASE}.{table}")),
+    }
+
+
 def main() -> None:
     """Answer until there are no more questions."""
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
@@ -124,7 +143,9 @@ def main() -> None:
     server = SimpleNamespace(kind=facts["kind"], port=facts["port"])
     spark = make_session(server, facts["database"], warehouse.root / "warehouse", new=False)
     for question in sys.stdin:
-        answer = {"make": make, "read": read}[question.strip()](spark, warehouse)
+        word, *more = question.split()
+        answers_of = {"make": make, "read": read, "make-at": make_at, "read-one": read_one}
+        answer = answers_of[word](spark, *(more or [warehouse]))
         answers.write(json.dumps(answer) + "\n")
         answers.flush()
     spark.stop()

@@ -133,3 +133,28 @@ def test_an_evening_of_fifty_tables(kind, request, tmp_path_factory):
         assert evening.run(*OLD, "--between", hours(-1, 6)).returncode == 0
         assert {evening.said(table)["status"] for table in evening.warehouse.tables} == {"nothing-to-do"}
         assert evening.warehouse.state() == state
+
+
+@pytest.mark.soak
+def test_a_table_on_hdfs(hdfs, request, tmp_path_factory):
+    """Published by location, undone and published again: Spark and Hive read all rows at every stage."""
+    request.param = "mariadb"
+    for evening in serve(request, tmp_path_factory, kinds=()):
+        check_on_hdfs(evening, hdfs)
+
+
+def check_on_hdfs(evening, hdfs):
+    """A table whose folder is on HDFS, by name."""
+    table = f"{DATABASE}.on_hdfs"
+    before = evening.ask(f"make-at on_hdfs {hdfs.direct_url}/lake/on_hdfs")
+    assert before["spark"] == before["hive"]
+    run = evening.packstone("compact", table, "--publish", "location")
+    assert (run["status"], run["files_before"], run["files_after"]) == ("committed", 2 * FILES, 2)
+    assert evening.ask("read-one on_hdfs") == before
+    versions = f"/lake/.packstone/on_hdfs/versions/{run['run']}"
+    assert len(list(hdfs.client().list_status(f"{versions}/dt=2026-10-01"))) == 1
+    assert evening.packstone("restore", run["run"], table, "--yes")["status"] == "restored"
+    assert evening.ask("read-one on_hdfs") == before
+    again = evening.packstone("compact", table, "--publish", "location", "--keep-days", "0")
+    assert evening.packstone("clean", table, "--yes")["files"] == 2 * FILES
+    assert (again["status"], evening.ask("read-one on_hdfs")) == ("committed", before)
