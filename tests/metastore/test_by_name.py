@@ -193,6 +193,10 @@ def test_maintenance_by_name(by_name, metastore):
     before = names(folder)
     run = by_name("compact", "sales.t_parquet", "--where", "dt = '2026-01-02'").json["run"]
     assert by_name("recover", "sales.t_parquet").json["status"] == "nothing-to-do"
+    assert by_name("verify", run, "sales.t_parquet").json["status"] == "verified"
+    for command in ("clean", "recover"):
+        done = by_name(command, "sales.a_view")
+        assert (done.code, done.sentence) == (2, "packstone: sales.a_view has no files of its own: it is a view.")
     assert by_name("restore", run, "sales.t_parquet", "--yes").json["status"] == "restored"
     assert names(folder) == before
     assert by_name("clean", "sales.t_parquet", "--yes").json["status"] == "nothing-to-do"

@@ -17,8 +17,9 @@ from packstone.storage.location import is_table_name
 from packstone.tables.hive.switch import ByLocation
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
+    from packstone.service.engine import Engine
     from packstone.service.hive_table import HiveTable
     from packstone.service.location_catalog import ChangingClient
     from packstone.service.named_table import Metastore, NamedTable
@@ -69,7 +70,9 @@ def named_table(target: str, typed: dict[str, Any], *, history: str | None = Non
 
 
 @contextmanager
-def named_home(target: str, typed: dict[str, Any], *, history: str | None = None) -> Iterator[HiveTable]:
+def named_home(
+    target: str, typed: dict[str, Any], *, history: str | None = None, engine: Callable[[], Engine] | None = None
+) -> Iterator[HiveTable]:
     """The folder of a table by its name, to mend, undo and clean what runs did, locations too."""
     from packstone.service.hive_table import HiveTable
     from packstone.service.named_table import NamedTable
@@ -78,21 +81,25 @@ def named_home(target: str, typed: dict[str, Any], *, history: str | None = None
         yield NamedTable.home(
             target,
             metastore=metastore,
-            open_target=lambda path, folders: HiveTable(path, history=history, folders=folders, catalog=catalog),
+            open_target=lambda path, folders: HiveTable(
+                path, history=history, engine=engine, folders=folders, catalog=catalog
+            ),
         )
 
 
 @contextmanager
-def hive_table(target: str, typed: dict[str, Any], *, history: str | None = None) -> Iterator[HiveTable]:
+def hive_table(
+    target: str, typed: dict[str, Any], *, history: str | None = None, engine: Callable[[], Engine] | None = None
+) -> Iterator[HiveTable]:
     """A Hive directory by its path, or by its table's name."""
     from packstone.service.hive_table import HiveTable
     from packstone.storage.location import parse_location
 
     if is_named(target, typed):
-        with named_home(target, typed, history=history) as table:
+        with named_home(target, typed, history=history, engine=engine) as table:
             yield table
     else:
-        yield HiveTable(parse_location(target).path, history=history)
+        yield HiveTable(parse_location(target).path, history=history, engine=engine)
 
 
 @contextmanager

@@ -95,6 +95,8 @@ class NamedTable:
     ) -> HiveTable:
         """The table's own folder, whatever it is: to recover, restore and clean what runs did there."""
         found = cls(metastore.find_table(*name.split(".")), metastore, open_target)
+        if not found.facts.location:
+            raise InvalidInputError(f"{found.facts.full_name} has no files of its own: {_no_folder(found.facts)}.")
         return open_target(found._root, found._inside())
 
     def check_alone(self, location: str) -> None:
@@ -211,6 +213,10 @@ class NamedTable:
         if not found:
             raise InvalidInputError(f"{self.facts.full_name} has no partitions; there is nothing to merge.")
         return replace(join_outcomes(self.facts.full_name, found), undo_by_name=self.by_location)
+
+
+def _no_folder(facts: TableFacts) -> str:
+    return "it is a view" if facts.kind.endswith("_VIEW") else "the metastore names no location"
 
 
 def join_outcomes(name: str, outcomes: list[Outcome]) -> Outcome:

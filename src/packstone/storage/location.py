@@ -127,6 +127,6 @@ def is_table_name(text: str) -> bool:
 def _check_not_a_table_name(text: str) -> None:
     if is_table_name(text):
         raise InvalidInputError(
-            f"{text} is no path here; for a table by its name, health, plan and compact take --metastore URL; "
+            f"{text} is no path here; for a table by its name give --metastore URL; "
             f"otherwise give the table's folder, a new one as ./{text}."
         )

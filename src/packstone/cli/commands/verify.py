@@ -13,6 +13,7 @@ from packstone.cli import options
 @click.argument("run")
 @click.argument("target", required=False)
 @click.option("--history", "history_url", default=None, metavar="URL", help="Where to look up the table of RUN.")
+@options.metastore_option
 @options.engine_options
 @options.output_options
 def command(run: str, target: str | None, history_url: str | None, **typed: Any) -> int:  # noqa: ANN401 - click's
@@ -25,13 +26,14 @@ def command(run: str, target: str | None, history_url: str | None, **typed: Any)
     from packstone.cli.draw import draw_lines
     from packstone.cli.family import check_has_backups
     from packstone.cli.find_run import find_target
+    from packstone.cli.named_target import hive_table, is_named
     from packstone.cli.output import many, show
-    from packstone.service.hive_table import HiveTable
 
-    path = find_target(run, target, history_url)
-    check_has_backups("verify", path)
-    table = HiveTable(path, engine=read_engine(typed))
-    report = table.verify(run)
+    if target is None or not is_named(target, typed):
+        target = find_target(run, target, history_url)
+        check_has_backups("verify", target)
+    with hive_table(target, typed, engine=read_engine(typed)) as table:
+        report = table.verify(run)
     proved = (
         f"verified {many(report.rows, 'row')} in {many(report.proved, 'merged file')} against the record, "
         f"{report.originals_read:,} of them against their originals too"
