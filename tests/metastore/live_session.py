@@ -103,7 +103,7 @@ def publish_plain(facts, spark) -> list:
 
     first = packstone(facts, "compact", "sales.plain", "--publish", "location")["run"]
     look("published")
-    spark.sql("insert into sales.plain select /*+ repartition(6) */ id + 60, concat('n', id) from range(60)")
+    spark.sql("insert into sales.plain select /*+ repartition(6) */ id + 60 as id, concat('n', id) from range(60)")
     second = packstone(facts, "compact", "sales.plain", "--publish", "location")["run"]
     look("again")
     for undone in (second, first):
