@@ -25,6 +25,7 @@ from packstone.errors import InvalidInputError
 from packstone.model.files import Permissions
 from packstone.storage.fileio import Capabilities, Entry, Kind
 from packstone.storage.hdfs_acl import acl_entries, acl_texts
+from packstone.storage.hdfs_contact import hasty
 from packstone.storage.hdfs_errors import as_os_errors
 from packstone.storage.hdfs_settings import HdfsSettings, block_bytes_of
 from packstone.storage.hdfs_writer import HdfsWriter
@@ -42,6 +43,7 @@ _PLENTY: Final = 1 << 62
 # While a file is open its quota pays for a whole block, however little is in it. Records are written with the smallest
 # block that NameNodes allow by default; data files with the configured one.
 _RECORD_BLOCK_BYTES: Final = 1 << 20
+_SILENT: set[str] = set()  # where nobody answered when this process last asked, however long it waited
 _MAY_WRITE: Final = 0o3  # write and enter
 _WAITS_SECONDS: Final = (0.2, 0.5, 1, 2, 4, 8, 15, 15, 15)  # a NameNode leaves safe mode half a minute after its start
 _ASIDE_WAITS_SECONDS: Final = (0.5, 1, 2, 4, 8)  # DataNodes come back, and NameNodes learn which have gone
@@ -208,12 +210,22 @@ class HdfsFileIO:
         for wait_seconds in (*_WAITS_SECONDS, None):
             try:
                 with as_os_errors(path):
-                    return question(_client(os.getpid(), self.settings))
+                    answer = question(_client(os.getpid(), self._mood()))
+            except TimeoutError:
+                _SILENT.add(self.settings.url)
+                raise
             except BlockingIOError:  # what EAGAIN is: safe mode
                 if wait_seconds is None:
                     raise
                 time.sleep(wait_seconds)
+            else:
+                _SILENT.discard(self.settings.url)
+                return answer
         raise AssertionError("the last wait raises")
+
+    def _mood(self) -> HdfsSettings:
+        """Patient, until an HDFS was waited for in vain; then few tries, so that a run that failed comes to its end."""
+        return hasty(self.settings) if self.settings.url in _SILENT else self.settings
 
     def _info(self, path: str) -> FileStatus:
         return self._ask(path, lambda client: client.get_file_info(self._inside(path)))
