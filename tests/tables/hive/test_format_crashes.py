@@ -114,6 +114,13 @@ def test_copied_formats_killed_in_their_swaps(tmp_path, children):
     assert kill_at(scene, children, "compact", wanted=is_of_swap, **MERGE) >= 7 * len(COPIED)
 
 
+def test_every_format_killed_in_its_swap(tmp_path, children):
+    """Every format that is merged, in one table: killed in the middle of each one's swap, mended, merged and undone."""
+    scene = Scene(tmp_path, tuple(FORMATS))
+    second = kill_at(scene, children, "compact", wanted=lambda name: "move" in name and "/part-1." in name, **MERGE)
+    assert second == len(FORMATS)
+
+
 def test_copied_formats_killed_while_undone(tmp_path, children):
     """A restore that is killed after any move is finished by recovery, and the originals come back."""
     scene = Scene(tmp_path, COPIED[:1])
