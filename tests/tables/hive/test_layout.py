@@ -78,7 +78,7 @@ def test_inside_the_table_if_it_is_a_mount_of_its_own():
 def test_a_table_at_the_root_of_a_file_system():
     """There is nothing beside ``/``."""
     io = MemoryFileIO()
-    assert find_layout(io, "/")[0].state == "//.packstone/root"
+    assert find_layout(io, "/")[0].state == "/.packstone/root"
 
 
 def test_names_of_partitions_become_names_of_files():
