@@ -169,3 +169,16 @@ def test_few_rows_of_a_big_row_group_are_read_by_page(tmp_path, where, monkeypat
     slow = [scan([file], columns=some, where=where, batch_rows=20_000) for some in columns]
     assert [table.num_rows for table in fast] == [table.num_rows for table in slow]
     assert [repr(table.to_pylist()) for table in fast] == [repr(table.to_pylist()) for table in slow]  # NaN is NaN
+
+
+def test_where_the_pages_are_is_found_once(tmp_path):
+    """However many row groups of a file are read by page: one footer is kept for all, and each gives its own rows."""
+    path, caches = str(tmp_path / "f.parquet"), ScanCaches.make()
+    rows = write(path, 300_000, group_rows=100_000, data_page_size=1 << 14)
+    file = ScanFile(path=path, size_bytes=1)
+    for at in (99_990, 150_000, 299_999, 250_000):
+        found = scan([file], columns=["u", "x"], where=f"id = {at}", batch_rows=100_000, caches=caches)
+        assert found.to_pylist() == rows.select(["u", "x"]).slice(at, 1).to_pylist()
+    stats = caches.stats()["footer"]
+    assert (stats.loads, stats.entries) == (2, 2)  # as PyArrow has it, and as pages are found with it
+    assert stats.bytes < 200_000

@@ -36,6 +36,17 @@ def test_a_value_is_loaded_once_and_then_hit():
     assert (stats.hits, stats.misses, stats.loads, stats.bytes, stats.entries) == (2, 1, 1, 5, 1)
 
 
+def test_asking_what_is_here_is_no_use_of_it():
+    """Neither a hit nor a reason to keep it longer."""
+    cache = LruCache(2)
+    for key in "ab":
+        cache.get_or_load(key, lambda: 1, lambda _: 1)
+    assert "a" in cache
+    cache.get_or_load("c", lambda: 1, lambda _: 1)
+    assert ["a" in cache, "b" in cache, "c" in cache] == [False, True, True]
+    assert cache.stats().hits == 0
+
+
 def test_none_is_a_value_too():
     """A load that returns None is kept like any other."""
     cache = LruCache(10)

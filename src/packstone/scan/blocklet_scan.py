@@ -220,7 +220,8 @@ class _FileScan:
                 waiting.clear()
         if not waiting:
             return
-        few = self._opened.read_few(group, rest, np.concatenate([one.rows for one in waiting]))
+        rows_left = np.concatenate([one.rows for one in waiting])
+        few = self._opened.read_few(group, rest, rows_left, batch_rows=self._batch_rows)
         if few is None:
             yield from (self._out(one.with_rest(others, rest)) for one in waiting)
         else:

@@ -78,6 +78,11 @@ class LruCache(Generic[K, V]):
         self._bytes = 0
         self._counts = _Counts()
 
+    def __contains__(self, key: object) -> bool:
+        """Whether a value is here now; asking is no use of it."""
+        with self._lock:
+            return key in self._entries
+
     def get_or_load(self, key: K, load: Callable[[], V], size_of: Callable[[V], int]) -> V:
         """The value of this key; if it is not here, what ``load`` returns.
 
