@@ -10,7 +10,7 @@ from metastore_lake import JARS, FilledMetastore
 
 OLD = ("--older-than", "1d", "--keep-days", "0")
 # What a file is has nothing to do with whose evening it is: a few kinds will do, the long form has all.
-SHORT = {"mariadb": ("parquet", "mixed", "headed", "avro"), "postgres": ("orc", "mixed")}
+SHORT = {"mariadb": ("parquet", "orc", "mixed", "headed"), "postgres": ("parquet", "orc", "mixed")}
 LONG = 50
 PANELS = {panel["title"]: panel["targets"][0]["rawSql"] for panel in read_dashboard()["panels"]}
 
