@@ -78,12 +78,12 @@ def test_killed_in_quick_succession(lake, children):
     for round_number in range(60):
         lake.parquet(f"dt={round_number % 3}", files=4, rows=3)
         pid = children.start("compact", path=str(lake.table), min_files=2)
-        time.sleep(round_number % 10 * 0.006)  # every tenth never gets far
+        time.sleep(round_number % 5 * 0.014)  # every fifth never gets far
         os.kill(pid, signal.SIGKILL)
         killed += children.wait(pid)["status"] == -signal.SIGKILL
     HiveTable(str(lake.table)).recover()
     assert (lake.ids(), staged(lake)) == (list(range(60 * 4 * 3)), [])
-    assert killed >= 6
+    assert killed > 10
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
