@@ -75,7 +75,8 @@ def start_mariadb(folder: Path) -> DatabaseServer:
     """A MariaDB in a folder, with a user that may do everything."""
     installer, server = _program("mariadb-install-db"), _program("mariadbd")
     me = pwd.getpwuid(os.getuid()).pw_name  # MariaDB runs as root only if told so
-    where = (f"--datadir={folder}/data", f"--user={me}")
+    (folder / "scratch").mkdir()  # its own: two that are installed at once take the same names there
+    where = (f"--datadir={folder}/data", f"--tmpdir={folder}/scratch", f"--user={me}")
     settings = ("--auth-root-authentication-method=normal", "--skip-test-db")
     _run([installer, "--no-defaults", *where, *settings], log=folder / "install.log")
     start = folder / "start.sql"

@@ -113,5 +113,5 @@ def test_hazard_15_readers_see_neither_a_gap_nor_a_double(live):
     """Another process reads through publications and a restore, by Spark and by Hive's own input format: all rows."""
     for way, seen in live["reader"]["seen"].items():
         assert {tuple(one) for one in seen} == {(60, sum(range(60)), 60)}, way
-        assert len(seen) > 1, way
+        assert len(seen) > 2, way
     assert any("/versions/" in folder for folder in live["reader"]["folders"])
