@@ -146,13 +146,21 @@ def _leaf_types(kind: pa.DataType) -> Iterator[pa.DataType]:
 
 def _dictionary_columns(schema: pa.Schema, sample: pa.Table) -> Iterator[str]:
     """Name the leaf columns whose values repeat enough: to try the others costs a quarter of the encoding."""
-    step = max(1, sample.num_rows // _SAMPLED_ROWS, sample.nbytes // _SAMPLED_BYTES)
-    picked = sample.take(to_column(np.arange(0, sample.num_rows, step)))
+    picked = _every_nth(sample, max(1, sample.num_rows // _SAMPLED_ROWS, sample.nbytes // _SAMPLED_BYTES))
     for field in schema:
         if pt.is_nested(field.type):
             yield from _leaf_paths(field.name, field.type)
         elif not pt.is_boolean(field.type) and _repeats(picked.column(field.name), sample.num_rows):
             yield field.name
+
+
+def _every_nth(rows: pa.Table, step: int) -> pa.Table:
+    """Batch by batch: of a table, ``take`` copies every value first."""
+    batches, first = [], 0
+    for batch in rows.to_batches():
+        batches.append(batch.take(to_column(np.arange(first, batch.num_rows, step))))
+        first += -(-max(0, batch.num_rows - first) // step) * step - batch.num_rows
+    return pa.Table.from_batches(batches, schema=rows.schema)
 
 
 def _repeats(column: pa.ChunkedArray, rows: int) -> bool:

@@ -18,14 +18,13 @@ import pyarrow as pa
 from packstone.rewrite.merge.merge_spec import FileFormat, InputFile
 from packstone.rewrite.merge.run_cursor import Piece
 from packstone.rewrite.parquet.footer import open_parquet
+from packstone.rewrite.parquet.held_bytes import held_bytes
 
 if TYPE_CHECKING:
     from packstone.storage.fileio import FileIO
 
 _MAX_BATCH_BYTES = 8 << 20
 _MIN_BATCH_BYTES = 64 << 10
-_PAGE_BYTES = 1 << 19
-_DICTIONARY_BYTES = 1 << 20
 _OTHER_COLUMN_BYTES = 1 << 18  # a stream of ORC, a block of Avro
 # Shares of what the open files leave. A cursor holds up to three batches (two that wait, one in its reader), and the
 # window that is being merged about as much again; the block is held once decoded and partly encoded.
@@ -76,13 +75,7 @@ def _open_bytes(io: FileIO, file: InputFile) -> int:
         metadata = parquet.metadata
         if not metadata.num_row_groups:
             return 0
-        group = metadata.row_group(0)
-        return sum(_chunk_bytes(group.column(at)) for at in range(group.num_columns))
-
-
-def _chunk_bytes(chunk: object) -> int:
-    dictionary = _DICTIONARY_BYTES if getattr(chunk, "has_dictionary_page", False) else 0
-    return min(int(getattr(chunk, "total_uncompressed_size", 0)), dictionary + _PAGE_BYTES)
+        return held_bytes(metadata.row_group(0))
 
 
 class SpilledRun:

@@ -1,8 +1,8 @@
 """Which runs of a merge may be open side by side, and how much of each is held, within the memory of a task.
 
-An open Parquet file holds of each column a page as it is stored and as it is decoded, and often a dictionary; a cursor
-holds up to three batches, each at least a row. Runs for which there is no room are sorted anew with the rest of the
-unsorted rows: that is bounded by itself, costs little more than a copy to local disk, and leaves few runs.
+An open Parquet file holds pages and dictionaries; a cursor holds up to three batches, each at least a row. Runs for
+which there is no room are sorted anew with the rest of the unsorted rows: that is bounded by itself, costs little more
+than a copy to local disk, and leaves few runs.
 """
 
 from __future__ import annotations
@@ -13,17 +13,13 @@ from typing import TYPE_CHECKING
 
 from packstone.rewrite.ordered.ordered_spec import OrderedRun
 from packstone.rewrite.parquet.footer import open_parquet
+from packstone.rewrite.parquet.held_bytes import held_bytes
 
 if TYPE_CHECKING:
-    import pyarrow.parquet as pq
-
     from packstone.storage.fileio import FileIO
 
 _MAX_BATCH_BYTES = 8 << 20
 _MIN_BATCH_BYTES = 64 << 10
-_PAGE_BYTES = 256 << 10
-_DICTIONARY_BYTES = 1 << 20
-_COLUMN_BYTES = 48 << 10  # buffers and a decompressor
 _BATCHES_PER_CURSOR = 3
 # Of the memory that is counted here a process takes about half as much again: see merge_memory.
 _COUNTED_SHARE = 0.64
@@ -70,11 +66,4 @@ def _cost(io: FileIO, run: OrderedRun) -> int:
             return 0
         group = metadata.row_group(0)
         width = group.total_byte_size // max(1, group.num_rows)
-        open_bytes = sum(_chunk_bytes(group.column(at)) for at in range(group.num_columns))
-        return open_bytes + _BATCHES_PER_CURSOR * max(_MIN_BATCH_BYTES, width)
-
-
-def _chunk_bytes(chunk: pq.ColumnChunkMetaData) -> int:
-    dictionary = _DICTIONARY_BYTES if chunk.has_dictionary_page else 0
-    page = max(_PAGE_BYTES, chunk.total_uncompressed_size // max(1, chunk.num_values))
-    return int(min(2 * chunk.total_uncompressed_size, dictionary + 2 * page)) + _COLUMN_BYTES
+        return held_bytes(group) + _BATCHES_PER_CURSOR * max(_MIN_BATCH_BYTES, width)

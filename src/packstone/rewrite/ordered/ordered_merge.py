@@ -39,7 +39,8 @@ if TYPE_CHECKING:
     from packstone.storage.fileio import FileIO
 
 _BATCH_BYTES = 4 << 20  # of files that are read alone
-_BLOCK_SHARE = 0.25  # of the memory, a row group while it is gathered
+_BLOCK_SHARE = 0.2  # of the memory, the rows of a row group while it is gathered
+_ENCODING_RATIO = 0.5  # of those rows, their pages and dictionaries, which stay until the row group is written
 _DECODED_RATIO = 1.5  # decoded bytes of a row for each byte of its pages, a guess
 
 
@@ -157,13 +158,14 @@ class _Merge:
             yield from self.reading.timed(self.reader.read(file, batch_bytes=batch_bytes, is_sorted=is_sorted))
 
     def _block_bytes(self) -> int:
-        """Estimate what a row group takes while it is gathered; the first input speaks for all."""
+        """Estimate what a row group takes until it is written; the first input speaks for all."""
         output = self.output()
         with open_parquet(self.io, self.spec.files[0].path) as parquet:
             metadata = parquet.metadata
             groups = (metadata.row_group(at) for at in range(metadata.num_row_groups))
             row_bytes = sum(group.total_byte_size for group in groups) / max(1, metadata.num_rows)
-        return min(output.block_bytes, int(row_bytes * _DECODED_RATIO * output.block_rows))
+        rows_bytes = min(output.block_bytes, int(row_bytes * _DECODED_RATIO * output.block_rows))
+        return int(rows_bytes * (1 + _ENCODING_RATIO))
 
 
 def _row_bytes(files: Sequence[OrderedFile]) -> float:

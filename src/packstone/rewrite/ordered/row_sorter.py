@@ -21,6 +21,7 @@ from packstone.rewrite.merge.run_cursor import Piece, RunCursor
 from packstone.rewrite.numpy_columns import to_column
 from packstone.rewrite.ordered.ordered_window import merge_cursors
 from packstone.rewrite.ordered.row_order import make_words, order_rows
+from packstone.rewrite.release_memory import release_memory
 
 _CHUNK_SHARE = 0.32  # of the memory, a chunk with all that sorting it takes; freed pages go back late on a busy machine
 _COPIES = 2
@@ -111,6 +112,7 @@ class RowSorter:
         self._runs.append(self._make_run(self._sort_waiting()))
         while len(self._runs) > 2 and self._cursor_bytes() > self._memory_bytes * _CURSOR_SHARE:  # noqa: PLR2004 - two
             self._merge_smaller_half()
+        release_memory()
 
     def _cursor_bytes(self) -> int:
         return sum(run.widest_bytes for run in self._runs) * _BATCHES_PER_CURSOR
