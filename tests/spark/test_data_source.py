@@ -88,12 +88,13 @@ def utc(hostile):
 
 
 def test_dataframes_are_what_spark_sql_and_duckdb_say(table, everything, spark, utc):
-    """By Spark's own reader, and as Arrow, for every kind of filter."""
+    """By tasks, by the driver, and as Arrow, for every kind of filter."""
     with duckdb.connect() as connection:
         duck = load_duck(connection, table.files().paths)
         for where, in_duck in FILTERS.items():
             expected = rows_of(everything.where(where))
             scan = table.scan(where=where)
+            assert rows_of(scan.to_df(spark, driver_bytes=0)) == expected, where
             assert rows_of(scan.to_df(spark)) == expected, where
             assert plain(arrow_rows(scan.to_arrow())) == expected, where
             assert plain(duck_rows(duck, in_duck or where)) == expected, where

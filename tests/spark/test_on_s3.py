@@ -22,7 +22,7 @@ def test_loads_merges_and_reads_by_tasks(table, spark):
     """Loaded from a DataFrame, compacted and read as a DataFrame, whole and through a filter, by Spark's workers."""
     assert table.compact().status == "committed"
     assert sorted(map(tuple, table.to_df(spark).collect())) == [(at, str(at)) for at in range(400)]
-    found = table.scan(columns=["id"], where="id >= 395").to_df(spark).collect()
+    found = table.scan(columns=["id"], where="id >= 395").to_df(spark, driver_bytes=0).collect()
     assert sorted(row.id for row in found) == list(range(395, 400))
     assert table.scan(where="id >= 395").count() == 5
 

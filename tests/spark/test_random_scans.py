@@ -29,7 +29,7 @@ def frame_of(spark, rows):
 
 
 def test_dataframes_of_random_scans(spark, hostile, tmp_path):
-    """Before and after a merge, by Spark's own reader on what is left; something is left out, and no row is lost."""
+    """Before and after a merge, by tasks and by the driver; something is left out, and no row is lost."""
     hostile({"spark.sql.session.timeZone": "UTC"})
     rng, loads = random.Random(14), []
     properties = {"TABLE_BLOCKLET_ROWS": "1000", "BLOOM_COLUMNS": "id,s,ts"}
@@ -44,16 +44,19 @@ def test_dataframes_of_random_scans(spark, hostile, tmp_path):
     whole = frame_of(spark, pa.concat_tables(loads))
     tested = whole.selectExpr("row", f"array({', '.join(f'({where})' for where in filters)}) AS truths").collect()
     expected = [Counter(row.row for row in tested if row.truths[at]) for at in range(FILTERS)]
-    assert find(table, filters, spark) == expected
+    for driver_bytes in (0, 1 << 20):
+        assert find(table, filters, spark, driver_bytes=driver_bytes) == expected
     assert sum(is_pruned(table, where) for where in filters) > FILTERS // 4
     table.compact(SegmentOptions(strategy="major"))
-    assert find(table, filters, spark) == expected
+    for driver_bytes in (0, 1 << 20):
+        assert find(table, filters, spark, driver_bytes=driver_bytes) == expected
 
 
-def find(table, filters, spark):
+def find(table, filters, spark, *, driver_bytes):
     """The rows that each scan finds, all of them by one job."""
     frames = [
-        table.scan(["row"], where).to_df(spark).selectExpr(f"{at} AS at", "row") for at, where in enumerate(filters)
+        table.scan(["row"], where).to_df(spark, driver_bytes=driver_bytes).selectExpr(f"{at} AS at", "row")
+        for at, where in enumerate(filters)
     ]
     found = [Counter() for _ in filters]
     for one in reduce(DataFrame.union, frames).collect():

@@ -13,7 +13,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Generator, Iterable, Iterator
 
 T = TypeVar("T")
 
@@ -21,7 +21,7 @@ _DEPTH = 4  # batches in waiting for each stream
 _POLL_SECONDS = 0.2
 
 
-def read_at_once(streams: Iterable[Iterator[T]], threads: int) -> Iterator[T]:
+def read_at_once(streams: Iterable[Iterator[T]], threads: int) -> Generator[T, None, None]:
     """Yield all of the first stream, then all of the second, and so on; ``threads`` of them are drawn at a time."""
     waiting = iter(streams)
     running: deque[_Stream[T]] = deque()

@@ -19,9 +19,11 @@ from packstone.pruning.parse_filter import parse_filter
 from packstone.pruning.resolve import resolve
 from packstone.scan.caches import process_caches
 from packstone.scan.read_at_once import read_at_once
+from packstone.scan.read_few import FEW_ROWS_BYTES
 from packstone.scan.read_split import check_pushed, count_split, read_split
 from packstone.scan.scan_request import ScanOptions
 from packstone.spark.scan_frames import (
+    read_here,
     read_parquet_files,
     read_splits,
     session_parallelism,
@@ -159,10 +161,12 @@ class Scan:
         counts = (count_split(self._source.io, split, caches=process_caches()) for split in plan.splits)
         return sum(self._guarded(counts))
 
-    def to_df(self, spark: Any = None) -> Any:  # noqa: ANN401 - a session of either kind, a DataFrame
+    def to_df(self, spark: Any = None, *, driver_bytes: int = FEW_ROWS_BYTES) -> Any:  # noqa: ANN401 - a session of either kind, a DataFrame
         """The rows as a Spark DataFrame: by Spark's own Parquet reader, or by tasks of ours.
 
-        Ours read what must be merged, and what a filter leaves if that is little.
+        Ours read what must be merged, and what a filter leaves if that is little. If the rows of a filter are so few
+        that they have at most ``driver_bytes``, and are found in the time that a job takes to start, this process reads
+        them and hands them to Spark; with 0 it never does.
 
         Wall times in the filter are of the session's zone unless the scan names one.
         """
@@ -176,20 +180,33 @@ class Scan:
             known = {name.lower() for name in names}
             needed = (*names, *(name for low, name in extra.items() if low not in known))
             plan = self._plan(replace(request, columns=needed))
-        frame = read_parquet_files(
-            session, plan, self._needed(plan), family=self._source.family, is_filtered=self._where is not None
-        )
-        if frame is not None:
-            # Whole files come, also with row groups that are left out, so the filter stays even if all others match.
-            for test in self._spark_tests(session_zone(session)):
-                frame = frame.where(test)
-        else:
-            frame = read_splits(session, plan, self._source.io)
+        frame = self._read_whole_files(session, plan)
+        if frame is None:
+            frame = self._read_rows(session, plan, driver_bytes=driver_bytes)
             for part in plan.unpushed:
                 frame = frame.where(str(part))
             if not plan.unpushed:
                 return frame
         return frame.select([f"`{name.replace('`', '``')}`" for name in names])
+
+    def _read_whole_files(self, session: Any, plan: ScanPlan) -> Any:  # noqa: ANN401 - a session, a DataFrame or None
+        frame = read_parquet_files(
+            session, plan, self._needed(plan), family=self._source.family, is_filtered=self._where is not None
+        )
+        if frame is not None:
+            # Row groups come that are left out, too, so the filter stays even if all others match.
+            for test in self._spark_tests(session_zone(session)):
+                frame = frame.where(test)
+        return frame
+
+    def _read_rows(self, session: Any, plan: ScanPlan, *, driver_bytes: int) -> Any:  # noqa: ANN401 - a session, a DataFrame
+        io, frame = self._source.io, None
+        if driver_bytes and self._where is not None:
+            try:
+                frame = read_here(session, plan, io, max_bytes=driver_bytes)
+            except FileNotFoundError as error:
+                raise self._gone(error) from error
+        return read_splits(session, plan, io) if frame is None else frame
 
     def _check_zone(self, parts: Iterable[Expression], zone: str) -> None:
         """Refuse what only Spark can test of times, and would test in another zone."""

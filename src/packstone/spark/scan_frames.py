@@ -4,7 +4,7 @@ Spark's reader is taken where its answer is certainly the same: every split cons
 row is deleted and each column has the table's name and type, in a store that Spark reads by itself. It then gets files,
 not row groups: it has the filter, and finds the row groups in the same statistics. A filter that leaves little is
 answered by tasks all the same: Spark looks up every file it is given and reads its footer, and that takes longer than
-the rows do.
+the rows do. Of these, a megabyte of rows is read here, and Spark gets it with the plan.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from packstone.errors import InvalidInputError
 from packstone.pruning.expression import And, columns_of
 from packstone.pruning.parse_filter import parse_filter
+from packstone.scan.read_few import read_few
 from packstone.scan.read_split import read_split
 from packstone.spark.segment_frames import is_read_by_spark, read_files
 from packstone.spark.session import is_connect
@@ -45,6 +46,25 @@ def session_parallelism(session: Any) -> int | None:  # noqa: ANN401 - a session
     return None if is_connect(session) else int(session.sparkContext.defaultParallelism)
 
 
+def reads_little(plan: ScanPlan) -> bool:
+    """Whether no more is read than a core reads in a second."""
+    return sum(split.read_bytes for split in plan.splits) <= _FEW_BYTES
+
+
+def read_here(session: Any, plan: ScanPlan, io: FileIO, *, max_bytes: int) -> Any:  # noqa: ANN401 - a session, a DataFrame
+    """The matching rows, read now by this process; None if they are too many, or only tasks give sure values."""
+    if session.version.startswith("3.") or not len(plan.schema) or not reads_little(plan):
+        return None  # before version 4 Spark takes no Arrow table
+    if any(split.merge is not None or split.inputs for split in plan.splits):
+        return None
+    if any(field.type.num_fields for field in plan.schema):
+        return None
+    rows = read_few(io, plan, max_bytes=max_bytes)
+    if rows is None:
+        return None
+    return session.createDataFrame(rows.cast(spark_types(plan.schema), safe=False), schema_ddl(plan.schema))
+
+
 def read_parquet_files(
     session: Any,  # noqa: ANN401 - a session of either kind
     plan: ScanPlan,
@@ -54,7 +74,7 @@ def read_parquet_files(
     is_filtered: bool,
 ) -> Any:  # noqa: ANN401 - a DataFrame, or None
     """These columns of the files that are left, not filtered; None if tasks are quicker, or give surer values."""
-    if is_filtered and sum(split.read_bytes for split in plan.splits) <= _FEW_BYTES:
+    if is_filtered and reads_little(plan):
         return None
     if family is Family.PAIMON and any(_is_doubtful(field.type) for field in schema):
         return None

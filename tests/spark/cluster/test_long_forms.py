@@ -170,14 +170,14 @@ for key, value in json.loads(sys.argv[4]).items():
     builder = builder.config(key, value)
 spark = builder.getOrCreate()
 tree = packstone.open(sys.argv[1], spark=spark)
-found = [tree.scan(where="id >= 2000").to_df(spark).count()]
+found = [tree.scan(where="id >= 2000").to_df(spark, driver_bytes=0).count()]
 found.append(tree.compact(PaimonOptions(strategy=PaimonStrategy.FULL, task_bytes=20_000)).status)
-found.append(tree.scan(where="id >= 2000").to_df(spark).count())
+found.append(tree.scan(where="id >= 2000").to_df(spark, driver_bytes=0).count())
 segments = packstone.SegmentTable.create(sys.argv[2], "id long", sort_by=["id"], spark=spark)
 for first in range(0, 4000, 1000):
     segments.load(spark.range(first, first + 1000, 1, 2))
 found.append(segments.compact().status)
-found.append(segments.scan(where="id >= 2000").to_df(spark).count())
+found.append(segments.scan(where="id >= 2000").to_df(spark, driver_bytes=0).count())
 print(json.dumps(found))
 spark.stop()
 """
