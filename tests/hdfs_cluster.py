@@ -249,6 +249,8 @@ def listens(port: int) -> bool:
 class NameNodeProxy:
     """Stands before the NameNode and, when told so, lets a call through but loses its answer with the connection.
 
+    Or it loses the question, as a NameNode that dies, and for a while hangs up on whoever calls.
+
     A call that closes a file and comes before the DataNode's report of the file is answered with no, and the library
     waits half a second before it asks again. With several replicas that is rare; with one it is every file. So the
     proxy asks again by itself, at once.
@@ -258,8 +260,9 @@ class NameNodeProxy:
         self._to = ("127.0.0.1", port)
         self._listening = socket.create_server(("127.0.0.1", 0))
         self.url = f"hdfs://127.0.0.1:{self._listening.getsockname()[1]}"
-        self.lose_answer_of = b""  # of the next call that holds these bytes
+        self.lose_answer_of = self.lose_question_of = b""  # of the next call that holds these bytes
         self.lost = 0
+        self._deaf_until = 0.0
         threading.Thread(target=self._accept, daemon=True).start()
 
     def close(self) -> None:
@@ -272,6 +275,9 @@ class NameNodeProxy:
                 client, _ = self._listening.accept()
             except OSError:
                 return
+            if time.monotonic() < self._deaf_until:
+                client.close()
+                continue
             try:
                 server = socket.create_connection(self._to)
             except OSError:
@@ -286,6 +292,10 @@ class NameNodeProxy:
     def _ask(self, line: "_Line") -> None:
         with line.client, line.server:
             while data := _received(line.client):
+                if self.lose_question_of and self.lose_question_of in data:
+                    self.lose_question_of, self._deaf_until = b"", time.monotonic() + _DEAF_SECONDS
+                    self.lost += 1
+                    return
                 if self.lose_answer_of and self.lose_answer_of in data:
                     self.lose_answer_of = b""
                     line.losing.set()
@@ -312,6 +322,7 @@ class NameNodeProxy:
 
 _NO = b"\x02\x08\x00"  # a message of two bytes: its first field is false
 _AGAIN_SECONDS = 0.003
+_DEAF_SECONDS = 2
 
 
 class _Line:

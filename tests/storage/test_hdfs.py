@@ -61,6 +61,23 @@ def test_a_rename_whose_answer_was_lost_is_done(lossy):
     assert io.read_bytes(f"{folder}/new") == b"once"
 
 
+@pytest.mark.parametrize("question", [b"rename2", b"getFileInfo", b"delete", b"mkdirs", b"create"])
+def test_a_question_that_got_lost_is_asked_again(lossy, question):
+    """The NameNode died with it, and hangs up for a while: whatever was asked is done in the end, once."""
+    proxy, io, folder = lossy
+    io.replace(f"{folder}/a", b"rows")
+    proxy.lose_question_of = question
+    io.make_dirs(f"{folder}/deep/er")
+    io.move(f"{folder}/a", f"{folder}/deep/b")
+    io.replace(f"{folder}/deep/b", b"more")
+    io.write_new(f"{folder}/c", b"new")
+    io.remove(f"{folder}/c")
+    assert proxy.lost == 1
+    assert [entry.name for entry in io.list_dir(folder)] == ["deep"]
+    assert sorted(entry.name for entry in io.list_dir(f"{folder}/deep")) == ["b", "er"]
+    assert io.read_bytes(f"{folder}/deep/b") == b"more"
+
+
 def test_the_root_and_what_is_above(io_and_folder, hdfs):
     """The authority alone is the root folder; what path algebra makes above it is nothing, not an error."""
     io, _ = io_and_folder

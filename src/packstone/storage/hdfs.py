@@ -4,8 +4,9 @@ A path is ``hdfs://nn:9000/data/t``; percent signs in it are part of the name, a
 built on is the NameNode: a rename without overwriting is atomic, exclusive and in the journal when it returns, so
 names need no syncing. Bytes are synced by the DataNodes before a file is closed.
 
-A NameNode that is away or in safe mode is waited for: by the library while nothing listens, by us while it refuses.
-A rename may have happened although its answer was lost, so after an error the names are looked at.
+A NameNode that is away or in safe mode is waited for: by the library while nothing listens, by us while it refuses and
+when it dies with a question of ours, which is then asked again: all of them may be asked twice but a rename. That may
+have happened although its answer was lost, so after an error the names are looked at.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from packstone.model.files import Permissions
 from packstone.storage.fileio import Capabilities, Entry, Kind
 from packstone.storage.hdfs_acl import acl_entries, acl_texts
 from packstone.storage.hdfs_contact import hasty
-from packstone.storage.hdfs_errors import as_os_errors
+from packstone.storage.hdfs_errors import BrokenConnectionError, as_os_errors
 from packstone.storage.hdfs_settings import HdfsSettings, block_bytes_of
 from packstone.storage.hdfs_writer import HdfsWriter
 from packstone.storage.s3_reader import ObjectReader
@@ -211,9 +212,12 @@ class HdfsFileIO:
             try:
                 with as_os_errors(path):
                     answer = question(_client(os.getpid(), self._mood()))
-            except TimeoutError:
-                _SILENT.add(self.settings.url)
-                raise
+            except TimeoutError as error:
+                is_broken = isinstance(error, BrokenConnectionError) and self.settings.url not in _SILENT
+                if not is_broken or wait_seconds is None:
+                    _SILENT.add(self.settings.url)
+                    raise
+                time.sleep(wait_seconds)
             except BlockingIOError:  # what EAGAIN is: safe mode
                 if wait_seconds is None:
                     raise

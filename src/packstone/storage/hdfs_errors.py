@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _ANSWER: Final = re.compile(r'^RPCError\("([\w.$]+)", "(.*)"\)$', re.DOTALL)
+# How the library and the system say that a connection broke while an answer was awaited.
+_BROKEN: Final = re.compile(r"disconnected|reset|aborted|broken pipe|not connected|\beof\b|end of file", re.IGNORECASE)
 _NUMBERS: Final = {
     "ParentNotDirectoryException": errno.ENOTDIR,
     "PathIsNotDirectoryException": errno.ENOTDIR,
@@ -25,6 +27,10 @@ _NUMBERS: Final = {
     "SafeModeException": errno.EAGAIN,
     "RetriableException": errno.EAGAIN,
 }
+
+
+class BrokenConnectionError(TimeoutError):
+    """A connection broke while an answer was awaited: what was asked may have been done."""
 
 
 @contextmanager
@@ -40,7 +46,9 @@ def as_os_errors(path: str) -> Iterator[None]:
         if error.filename is not None:  # ours already
             raise
         # A TimeoutError, whatever it was: nobody there, a connection that broke.
-        raise TimeoutError(errno.ETIMEDOUT, f"HDFS does not answer: {_first_line(error)}", path) from error
+        said = _first_line(error)
+        kind = BrokenConnectionError if _BROKEN.search(said) else TimeoutError
+        raise kind(errno.ETIMEDOUT, f"HDFS does not answer: {said}", path) from error
     except RuntimeError as error:
         raise _answer(str(error), path) from error
 
