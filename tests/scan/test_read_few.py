@@ -1,6 +1,5 @@
 """Few rows are read at once by the process that asks; of many it keeps nothing."""
 
-import threading
 import time
 from pathlib import Path
 
@@ -11,7 +10,7 @@ from packstone.scan.read_few import read_few
 from packstone.service.segment_table import SegmentTable
 from packstone.storage.local import LocalFileIO
 
-LOADS, ROWS = 6, 1000
+LOADS, ROWS = 9, 1000
 
 
 class SlowFiles(LocalFileIO):
@@ -55,10 +54,8 @@ def test_more_rows_than_fit(table):
     """One byte too few, and there is nothing."""
     plan = plan_of(table, "id < 900")
     size_bytes = read_few(LocalFileIO(), plan).nbytes
-    before = threading.active_count()
     assert read_few(LocalFileIO(), plan, max_bytes=size_bytes).num_rows == 900 * LOADS
     assert read_few(LocalFileIO(), plan, max_bytes=size_bytes - 1) is None
-    assert threading.active_count() == before
 
 
 def test_files_that_take_too_long(table):
@@ -69,12 +66,10 @@ def test_files_that_take_too_long(table):
 
 
 def test_a_broken_file_is_named(table):
-    """An error comes through, and no thread stays."""
+    """As wherever it is read."""
     plan = plan_of(table, "id = 3")
     path = plan.splits[0].files[0].path
     Path(path).write_bytes(b"PAR1 this is no Parquet file at all PAR1")
-    before = threading.active_count()
     with pytest.raises(Exception, match="Parquet") as caught:
         read_few(LocalFileIO(), plan)
     assert path in str(caught.value)
-    assert threading.active_count() == before

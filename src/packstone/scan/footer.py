@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -28,6 +28,13 @@ _CODE_BYTES = 4
 _LEAST_TEXT_BYTES = 16
 
 
+@dataclass(slots=True)
+class MissedGain:
+    """What scans of a file would have saved so far, had they known where its pages are."""
+
+    us: float = 0.0
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Footer:
     """A footer, parsed; what is asked of every scan is worked out once, from the first row group."""
@@ -37,23 +44,24 @@ class Footer:
     group_rows: tuple[int, ...]
     widths: Mapping[str, int]  # about how many bytes a decoded value has, by column
     coded: frozenset[str]  # text columns whose rows are stored as codes of a dictionary, judged by their size
+    missed: MissedGain = field(default_factory=MissedGain)
 
     @classmethod
     def of(cls, file: pq.ParquetFile) -> Footer:
         """Read what is needed off an open file."""
         metadata, schema = file.metadata, file.schema_arrow
-        widths = {field.name: _width(field.type) for field in schema}
+        widths = {one.name: _width(one.type) for one in schema}
         coded = set()
         leaves = leaf_numbers(schema)
         group = metadata.row_group(0) if metadata.num_row_groups else None
-        for field in schema:
-            if group is None or field.name not in leaves or not is_bytes(field.type):
+        for one in schema:
+            if group is None or one.name not in leaves or not is_bytes(one.type):
                 continue
-            chunk = group.column(leaves[field.name])
+            chunk = group.column(leaves[one.name])
             stored, values = chunk.total_uncompressed_size, chunk.num_values
-            widths[field.name] = max(_LEAST_TEXT_BYTES, stored // max(1, values))
+            widths[one.name] = max(_LEAST_TEXT_BYTES, stored // max(1, values))
             if stored <= _CODE_BYTES * values and chunk.has_dictionary_page:
-                coded.add(field.name)
+                coded.add(one.name)
         rows = tuple(metadata.row_group(at).num_rows for at in range(metadata.num_row_groups))
         return cls(metadata=metadata, schema=schema, group_rows=rows, widths=widths, coded=frozenset(coded))
 

@@ -8,25 +8,23 @@ long as such a job. If they are more, or are not found by then, nothing is kept,
 from __future__ import annotations
 
 import time
-from contextlib import closing
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
 from packstone.scan.caches import process_caches
-from packstone.scan.read_at_once import read_at_once
 from packstone.scan.read_split import read_split
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from packstone.scan.scan_plan import ScanPlan, Split
+    from packstone.scan.scan_plan import ScanPlan
     from packstone.storage.fileio import FileIO
 
 FEW_ROWS_BYTES: Final = 1 << 20
 _MAX_SECONDS = 0.3
-_THREADS = 2
+_FILES_BETWEEN_LOOKS = 4  # at the clock
 
 
 def read_few(io: FileIO, plan: ScanPlan, *, max_bytes: int = FEW_ROWS_BYTES) -> pa.Table | None:
@@ -34,18 +32,19 @@ def read_few(io: FileIO, plan: ScanPlan, *, max_bytes: int = FEW_ROWS_BYTES) -> 
     ends = time.monotonic() + _MAX_SECONDS
     found: list[pa.RecordBatch] = []
     room = max_bytes
-    files = [replace(split, files=(file,)) for split in plan.splits for file in split.files]
-    with closing(read_at_once((_read(io, file) for file in files), _THREADS)) as batches:
-        for batch in batches:
-            if batch is not None:
-                room -= batch.nbytes
-                found.append(batch)
-            if room < 0 or time.monotonic() > ends:
-                return None
+    for batch in _read(io, plan):
+        if batch is not None:
+            room -= batch.nbytes
+            found.append(batch)
+        if room < 0 or time.monotonic() > ends:
+            return None
     return pa.Table.from_batches(found, schema=plan.schema)
 
 
-def _read(io: FileIO, file: Split) -> Iterator[pa.RecordBatch | None]:
-    """Yield the rows of a file, and a None behind them: the clock is looked at after each file."""
-    yield from read_split(io, file, caches=process_caches())
-    yield None
+def _read(io: FileIO, plan: ScanPlan) -> Iterator[pa.RecordBatch | None]:
+    """Yield the rows, and a None after some files, found or not."""
+    for split in plan.splits:
+        for first in range(0, len(split.files), _FILES_BETWEEN_LOOKS):
+            some = replace(split, files=split.files[first : first + _FILES_BETWEEN_LOOKS])
+            yield from read_split(io, some, caches=process_caches())
+            yield None

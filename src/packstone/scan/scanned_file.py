@@ -1,9 +1,10 @@
 """One Parquet file of a scan: opened late, its footer from the cache, its columns in the table's names and types.
 
 A few rows of a big row group are read by page (rewrite/data_files/parquet_page_rows.py) if that is worth it: reading
-one takes 450 us; finding them about 50 us for each column chunk of the file, once, for what was found is kept. Decoding
-from the beginning of the row group takes 5 ns a value and 0.9 ns a byte. All measured; twice the gain is asked for,
-because the last is the surer one.
+one takes 450 us; decoding from the beginning of the row group 5 ns a value and 0.9 ns a byte. It should take half as
+long, because the last is the surer one. Finding the pages takes about 50 us for each column chunk of the file, once,
+for what was found is kept. So they are looked for when all scans of the file so far would have gained as much by it:
+that is never more than twice the work of somebody who knew what is asked next. All measured.
 """
 
 from __future__ import annotations
@@ -34,7 +35,6 @@ Numbers = np.ndarray[Any, np.dtype[np.int64]]
 _PAGE_ROWS = 1 << 14  # rows that are nearer to each other are read together
 _LEAST_BATCH_ROWS = 1 << 14
 _CHUNK_US, _PAGE_US, _VALUE_US, _BYTE_US = 50, 450, 0.005, 0.0009
-_USES = 4  # of what was found out about a file, before it is forgotten
 _WORTH = 2
 
 
@@ -100,12 +100,10 @@ class ScannedFile:
         """
         names = self.stored(schema)
         spans = np.split(rows, np.flatnonzero(np.diff(rows) > _PAGE_ROWS) + 1)
-        is_known = self._pages_key in self._caches.footer
-        chunks = 0 if is_known else self.footer.metadata.num_columns * len(self.footer.group_rows)
-        by_page = _CHUNK_US * chunks / _USES + _PAGE_US * len(names) * len(spans)
         value_us = sum(_VALUE_US + _BYTE_US * self.footer.widths[name] for name in names)
         decoded = min(self.footer.group_rows[group], (int(rows[-1]) // batch_rows + 1) * batch_rows)
-        if not names or by_page * _WORTH > value_us * decoded:
+        gain_us = value_us * decoded - _WORTH * _PAGE_US * len(names) * len(spans)
+        if gain_us <= 0 or not self._are_pages_worth_finding(gain_us):
             return None
         assert self._parquet is not None  # noqa: S101 - it is open
         with self._io.open_input(self.file.path) as source:
@@ -124,6 +122,12 @@ class ScannedFile:
         plain = _without_codes(schema)  # pages are decoded one by one: codes of several dictionaries say nothing
         turn = Evolution(self._described(plain), found[0].schema, plain)
         return turn.apply(pa.Table.from_batches(found).combine_chunks().to_batches()[0])
+
+    def _are_pages_worth_finding(self, gain_us: float) -> bool:
+        if self._pages_key in self._caches.footer:
+            return True
+        self.footer.missed.us += gain_us
+        return self.footer.missed.us >= _CHUNK_US * self.footer.metadata.num_columns * len(self.footer.group_rows)
 
     def _paged_footer(self, source: Any) -> PagedFooter:  # noqa: ANN401 - a pyarrow file
         found: PagedFooter = self._caches.footer.get_or_load(
