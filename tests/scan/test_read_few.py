@@ -1,6 +1,9 @@
 """Few rows are read at once by the process that asks; of many it keeps nothing."""
 
+import subprocess
+import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -73,3 +76,46 @@ def test_a_broken_file_is_named(table):
     with pytest.raises(Exception, match="Parquet") as caught:
         read_few(LocalFileIO(), plan)
     assert path in str(caught.value)
+
+
+def test_a_slow_last_file_is_not_read_for_nothing(table):
+    """What was found is given, however long the last file took; the clock is looked at before a file, not after."""
+    store = SlowFiles(seconds=0.4)
+    plan = plan_of(table, "name = 'name 3 of 7'")
+    one = replace(plan, splits=(replace(plan.splits[0], files=plan.splits[0].files[:1]),))
+    assert read_few(store, one) is not None
+
+
+CHILD = """
+import re, sys
+from pathlib import Path
+import pyarrow as pa, pyarrow.compute
+from packstone.scan.read_few import read_few
+from packstone.service.segment_table import SegmentTable
+from packstone.storage.local import LocalFileIO
+
+def kilobytes(name):
+    return int(re.search(name + r":\\s+(\\d+) kB", Path("/proc/self/status").read_text())[1])
+
+table = SegmentTable(sys.argv[1])
+plan = table.scan(where=sys.argv[2])._plan()
+Path("/proc/self/clear_refs").write_text("5")  # the peak is now what is in use
+before = kilobytes("VmRSS")
+assert read_few(LocalFileIO(), plan) is None
+print((kilobytes("VmHWM") - before) // 1024)
+"""
+
+
+@pytest.mark.parametrize("where", ["id >= 0", "id <> 5"])
+@pytest.mark.parametrize("shape", ["long values", "long values in a dictionary"])
+def test_rows_that_are_small_only_on_disk(tmp_path, where, shape):
+    """Hundreds of megabytes of text that is stored in some kilobytes: the process takes no part of it."""
+    made = SegmentTable.create(str(tmp_path / "t"), "id long, v string", sort_by=["id"])
+    if shape == "long values":
+        values = [chr(65 + at % 26) * (1 << 20) + str(at) for at in range(300)]
+    else:
+        values = [chr(65 + at % 8) * 100_000 for at in range(4000)]
+    made.load(pa.table({"id": range(len(values)), "v": values}))
+    done = subprocess.run([sys.executable, "-c", CHILD, made.path, where], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout) < 200

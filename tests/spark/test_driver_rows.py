@@ -97,6 +97,15 @@ def test_a_limit_of_bytes(table, spark):
     assert as_text(few) == as_text(scan.to_df(spark))
 
 
+@pytest.mark.parametrize("limit", ["0", "-1", "1"])
+def test_any_size_of_batches(table, spark, hostile, limit):
+    """Spark takes zero and less for no limit; PySpark cannot make a DataFrame of Arrow then, so tasks read."""
+    hostile({"spark.sql.execution.arrow.maxRecordsPerBatch": limit})
+    frame = table.scan(["id"], "id > 1").to_df(spark)
+    assert frame.isLocal() == (limit == "1")
+    assert sorted(row.id for row in frame.collect()) == [2, 3, 4]
+
+
 def test_without_a_filter_the_driver_reads_nothing(table, spark):
     """Whoever asks for everything wants a job."""
     assert not table.scan().to_df(spark).isLocal()

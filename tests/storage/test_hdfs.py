@@ -10,8 +10,10 @@ import pytest
 from hdfs_cluster import NameNodeProxy
 
 from packstone.errors import InvalidInputError
+from packstone.storage import hdfs as hdfs_module
 from packstone.storage.fileio import Kind
 from packstone.storage.hdfs import HdfsFileIO
+from packstone.storage.hdfs_errors import as_os_errors
 from packstone.storage.hdfs_settings import HdfsSettings
 
 
@@ -76,6 +78,32 @@ def test_a_question_that_got_lost_is_asked_again(lossy, question):
     assert [entry.name for entry in io.list_dir(folder)] == ["deep"]
     assert sorted(entry.name for entry in io.list_dir(f"{folder}/deep")) == ["b", "er"]
     assert io.read_bytes(f"{folder}/deep/b") == b"more"
+
+
+def test_whoever_hangs_up_always_is_not_asked_for_ever(monkeypatch):
+    """As a proxy before a dead NameNode: after a while it is told as one that does not answer."""
+    monkeypatch.setattr(hdfs_module, "_BROKEN_SECONDS", 0.5)
+    io, asked = HdfsFileIO(HdfsSettings(url="hdfs://127.0.0.1:1")), []
+
+    def hang_up(_client):
+        asked.append(1)
+        raise OSError("RPC listener disconnected")
+
+    began = time.monotonic()
+    with pytest.raises(TimeoutError, match="does not answer: RPC listener disconnected"):
+        io._ask("hdfs://127.0.0.1:1/a", hang_up)
+    assert 2 <= len(asked) <= 4
+    assert time.monotonic() - began >= 0.5
+    with pytest.raises(TimeoutError):
+        io._ask("hdfs://127.0.0.1:1/a", hang_up)
+    assert len(asked) <= 5  # it is known to be silent
+
+
+def test_a_directory_is_told_as_one_whatever_its_name():
+    """A folder may be named as an error is; the library says its name only."""
+    with pytest.raises(IsADirectoryError) as caught, as_os_errors("hdfs://nn/lake/reset by peer"):
+        raise IsADirectoryError("/lake/reset by peer")
+    assert caught.value.filename == "hdfs://nn/lake/reset by peer"
 
 
 def test_the_root_and_what_is_above(io_and_folder, hdfs):

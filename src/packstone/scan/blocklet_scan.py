@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from packstone.errors import UnfaithfulError, UnreadableFileError
 from packstone.pruning.evaluate import select
@@ -189,7 +190,7 @@ class _FileScan:
         found = _joined(pieces)
         if len(rest):
             found = _beside(found, self._rest_of(groups, np.concatenate(masks), rest))
-        yield self._out(found)
+        yield from self._out(found)
 
     def _rest_of(self, groups: list[int], mask: Flags, rest: pa.Schema) -> pa.RecordBatch:
         rows = self._opened.footer.group_rows
@@ -216,16 +217,18 @@ class _FileScan:
                 rows += waiting[-1].found.num_rows
             at += batch.num_rows
             if rows > _FEW_ROWS or not len(rest):
-                yield from (self._out(one.with_rest(others, rest)) for one in waiting)
+                for one in waiting:
+                    yield from self._out(one.with_rest(others, rest))
                 waiting.clear()
         if not waiting:
             return
         rows_left = np.concatenate([one.rows for one in waiting])
         few = self._opened.read_few(group, rest, rows_left, batch_rows=self._batch_rows)
         if few is None:
-            yield from (self._out(one.with_rest(others, rest)) for one in waiting)
+            for one in waiting:
+                yield from self._out(one.with_rest(others, rest))
         else:
-            yield self._out(_beside(_joined([one.found for one in waiting]), few))
+            yield from self._out(_beside(_joined([one.found for one in waiting]), few))
 
     def _schemas(self) -> tuple[pa.Schema, pa.Schema]:
         """The filter's columns, and the others that are asked for; text in dictionaries where it is read so."""
@@ -239,17 +242,19 @@ class _FileScan:
         mask: Flags = select(expression, batch).to_numpy(zero_copy_only=False)
         return mask if kept is None else mask & kept[at : at + batch.num_rows]
 
-    def _out(self, found: pa.RecordBatch) -> pa.RecordBatch:
+    def _out(self, found: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         """The columns that are asked for, in plain types: only the rows that are left are taken from dictionaries."""
         schema = self._wanted.schema
         if not len(schema):
-            return rows_without_columns(found.num_rows)
-        columns = [found.column(found.schema.get_field_index(one.name)) for one in schema]
-        plain = [
-            column if column.type == one.type else column.cast(one.type)
-            for column, one in zip(columns, schema, strict=True)
-        ]
-        return pa.RecordBatch.from_arrays(plain, schema=schema)
+            yield rows_without_columns(found.num_rows)
+            return
+        for part in _cut(found):
+            columns = [part.column(part.schema.get_field_index(one.name)) for one in schema]
+            plain = [
+                column if column.type == one.type else column.cast(one.type)
+                for column, one in zip(columns, schema, strict=True)
+            ]
+            yield pa.RecordBatch.from_arrays(plain, schema=schema)
 
     def _not_deleted(self, groups: Sequence[int]) -> Flags | None:
         """Which rows of these row groups are not deleted; None if all are left."""
@@ -313,20 +318,23 @@ def _filtered(batch: pa.RecordBatch, mask: Flags) -> pa.RecordBatch:
     return batch.take(to_column(np.flatnonzero(mask)))
 
 
+def _cut(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    """Parts that are not too big without their dictionaries: behind a code may stand a text of any length."""
+    coded = [column for column in batch.columns if pa.types.is_dictionary(column.type)]
+    longest = sum(int(pc.max(pc.binary_length(column.dictionary)).as_py() or 0) for column in coded)
+    rows = max(1, _BATCH_BYTES // max(1, longest))
+    for first in range(0, batch.num_rows, rows):
+        yield batch.slice(first, rows)
+
+
 def _beside(left: pa.RecordBatch, right: pa.RecordBatch) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays([*left.columns, *right.columns], schema=pa.schema([*left.schema, *right.schema]))
 
 
 def _joined(pieces: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
-    """One batch; nearly always there is one piece. Dictionaries of several row groups become plain columns."""
+    """One batch; nearly always there is one piece. Dictionaries of several row groups become one."""
     if len(pieces) == 1:
         return pieces[0]
     schema = pieces[0].schema
-    fields, columns = [], []
-    for at, one in enumerate(schema):
-        parts = [piece.column(at) for piece in pieces]
-        if pa.types.is_dictionary(one.type):
-            parts = [part.cast(one.type.value_type) for part in parts]
-        columns.append(pa.concat_arrays(parts))
-        fields.append(pa.field(one.name, columns[-1].type))
-    return pa.RecordBatch.from_arrays(columns, schema=pa.schema(fields))
+    columns = [pa.concat_arrays([piece.column(at) for piece in pieces]) for at in range(len(schema))]
+    return pa.RecordBatch.from_arrays(columns, schema=schema)

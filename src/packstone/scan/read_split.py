@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 # What is smaller is joined: Spark and Arrow take a batch of three rows as dearly as one of a thousand.
 _SMALL_ROWS = 1024
+_SMALL_BYTES = 1 << 20
 
 
 def read_split(io: FileIO, split: Split, *, caches: ScanCaches | None = None) -> Iterator[pa.RecordBatch]:
@@ -100,14 +101,14 @@ def _with_small_joined(batches: Iterator[pa.RecordBatch], schema: pa.Schema) -> 
         yield from batches
         return
     waiting: list[pa.RecordBatch] = []
+    rows = size_bytes = 0
     for batch in batches:
-        if batch.num_rows >= _SMALL_ROWS and not waiting:
-            yield batch
-            continue
         waiting.append(batch)
-        if sum(one.num_rows for one in waiting) >= _SMALL_ROWS:
+        rows, size_bytes = rows + batch.num_rows, size_bytes + batch.nbytes
+        if rows >= _SMALL_ROWS or size_bytes >= _SMALL_BYTES:
             yield from _join(waiting)
             waiting.clear()
+            rows = size_bytes = 0
     if waiting:
         yield from _join(waiting)
 

@@ -36,6 +36,7 @@ _PAGE_ROWS = 1 << 14  # rows that are nearer to each other are read together
 _LEAST_BATCH_ROWS = 1 << 14
 _CHUNK_US, _PAGE_US, _VALUE_US, _BYTE_US = 50, 450, 0.005, 0.0009
 _WORTH = 2
+_MAX_BYTES = 32 << 20  # of what is decoded at once
 
 
 class ScannedFile:
@@ -103,7 +104,8 @@ class ScannedFile:
         value_us = sum(_VALUE_US + _BYTE_US * self.footer.widths[name] for name in names)
         decoded = min(self.footer.group_rows[group], (int(rows[-1]) // batch_rows + 1) * batch_rows)
         gain_us = value_us * decoded - _WORTH * _PAGE_US * len(names) * len(spans)
-        if gain_us <= 0 or not self._are_pages_worth_finding(gain_us):
+        held_bytes = sum(int(span[-1] - span[0]) + 1 for span in spans) * self.footer.row_bytes(names)
+        if gain_us <= 0 or held_bytes > _MAX_BYTES or not self._are_pages_worth_finding(gain_us):
             return None
         assert self._parquet is not None  # noqa: S101 - it is open
         with self._io.open_input(self.file.path) as source:
@@ -126,8 +128,12 @@ class ScannedFile:
     def _are_pages_worth_finding(self, gain_us: float) -> bool:
         if self._pages_key in self._caches.footer:
             return True
-        self.footer.missed.us += gain_us
-        return self.footer.missed.us >= _CHUNK_US * self.footer.metadata.num_columns * len(self.footer.group_rows)
+        missed = self.footer.missed
+        missed.us += gain_us
+        if missed.us < _CHUNK_US * self.footer.metadata.num_columns * len(self.footer.group_rows):
+            return False
+        missed.us = 0.0  # what is found may be driven out of the cache
+        return True
 
     def _paged_footer(self, source: Any) -> PagedFooter:  # noqa: ANN401 - a pyarrow file
         found: PagedFooter = self._caches.footer.get_or_load(

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from packstone.storage.fileio import FileIO
 
 _FEW_BYTES = 64 << 20  # what a core reads in a second
+_BATCH_LIMIT = "spark.sql.execution.arrow.maxRecordsPerBatch"
 _BATCH_ROWS = 10_000  # Spark takes small batches faster than big ones (measured: 64 Ki rows are a quarter slower)
 
 
@@ -53,8 +54,8 @@ def reads_little(plan: ScanPlan) -> bool:
 
 def read_here(session: Any, plan: ScanPlan, io: FileIO, *, max_bytes: int) -> Any:  # noqa: ANN401 - a session, a DataFrame
     """The matching rows, read now by this process; None if they are too many, or only tasks give sure values."""
-    if session.version.startswith("3.") or not len(plan.schema) or not reads_little(plan):
-        return None  # before version 4 Spark takes no Arrow table
+    if not _takes_arrow(session) or not len(plan.schema) or not reads_little(plan):
+        return None
     if any(split.merge is not None or split.inputs for split in plan.splits):
         return None
     if any(field.type.num_fields for field in plan.schema):
@@ -63,6 +64,16 @@ def read_here(session: Any, plan: ScanPlan, io: FileIO, *, max_bytes: int) -> An
     if rows is None:
         return None
     return session.createDataFrame(rows.cast(spark_types(plan.schema), safe=False), schema_ddl(plan.schema))
+
+
+def _takes_arrow(session: Any) -> bool:  # noqa: ANN401 - a session of either kind
+    """Whether Arrow tables become DataFrames: from Spark 4 on, of client and server, unless batches have no limit."""
+    import pyspark  # noqa: PLC0415 - slow to import
+
+    if pyspark.__version__.startswith("3.") or session.version.startswith("3."):
+        return False
+    # Zero and less mean no limit, for tasks; here PySpark hands the number on to PyArrow, which wants a positive one.
+    return int(session.conf.get(_BATCH_LIMIT)) > 0
 
 
 def read_parquet_files(

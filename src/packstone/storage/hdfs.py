@@ -4,9 +4,9 @@ A path is ``hdfs://nn:9000/data/t``; percent signs in it are part of the name, a
 built on is the NameNode: a rename without overwriting is atomic, exclusive and in the journal when it returns, so
 names need no syncing. Bytes are synced by the DataNodes before a file is closed.
 
-A NameNode that is away or in safe mode is waited for: by the library while nothing listens, by us while it refuses and
-when it dies with a question of ours, which is then asked again: all of them may be asked twice but a rename. That may
-have happened although its answer was lost, so after an error the names are looked at.
+A NameNode that is away or in safe mode is waited for: by the library while nothing listens, by us while it refuses. If
+it dies with a question of ours, that is asked again: to ask twice does no harm. A rename may have happened although its
+answer was lost, so after an error the names are looked at.
 """
 
 from __future__ import annotations
@@ -47,6 +47,7 @@ _RECORD_BLOCK_BYTES: Final = 1 << 20
 _SILENT: set[str] = set()  # where nobody answered when this process last asked, however long it waited
 _MAY_WRITE: Final = 0o3  # write and enter
 _WAITS_SECONDS: Final = (0.2, 0.5, 1, 2, 4, 8, 15, 15, 15)  # a NameNode leaves safe mode half a minute after its start
+_BROKEN_SECONDS: Final = 60  # how long a question is asked anew whose connection broke
 _ASIDE_WAITS_SECONDS: Final = (0.5, 1, 2, 4, 8)  # DataNodes come back, and NameNodes learn which have gone
 
 
@@ -208,13 +209,15 @@ class HdfsFileIO:
 
     def _ask(self, path: str, question: Callable[[Client], T]) -> T:
         """Ask the NameNode, again and again while it is not ready."""
+        broken_until = time.monotonic() + _BROKEN_SECONDS
         for wait_seconds in (*_WAITS_SECONDS, None):
             try:
                 with as_os_errors(path):
                     answer = question(_client(os.getpid(), self._mood()))
             except TimeoutError as error:
-                is_broken = isinstance(error, BrokenConnectionError) and self.settings.url not in _SILENT
-                if not is_broken or wait_seconds is None:
+                # What hangs up on every call, as a proxy before a dead NameNode, the library has tried for long.
+                is_over = self.settings.url in _SILENT or time.monotonic() > broken_until
+                if is_over or wait_seconds is None or not isinstance(error, BrokenConnectionError):
                     _SILENT.add(self.settings.url)
                     raise
                 time.sleep(wait_seconds)

@@ -42,6 +42,8 @@ def as_os_errors(path: str) -> Iterator[None]:
         raise FileNotFoundError(errno.ENOENT, "No such file or directory", path) from error
     except FileExistsError as error:
         raise FileExistsError(errno.EEXIST, "File exists", path) from error
+    except IsADirectoryError as error:
+        raise IsADirectoryError(errno.EISDIR, "Is a directory", path) from error
     except OSError as error:
         if error.filename is not None:  # ours already
             raise
