@@ -43,7 +43,7 @@ test-spark35: $(VENV35)/.stamp-java $(VENV35)/.stamp-archive $(VENV_SERVERS)/.st
 
 interop: install $(VENV)/.stamp-archive $(VENV_INTEROP)/.stamp-jars $(VENV35)/.stamp-java ## Let pypaimon, pypaimon-rust and Java Paimon read what Packstone compacted
 	PACKSTONE_INTEROP=1 PACKSTONE_INTEROP_VENV="$(abspath $(VENV_INTEROP))" PACKSTONE_JVM_OPTIONS="$(call jvm_options,$(VENV))" \
-	    $(PY) -m pytest -q --durations=10 $(ARGS) tests/interop
+	    $(PY) -m pytest -q -n $(JOBS) --dist loadfile --durations=10 $(ARGS) tests/interop
 
 # One loop, so that every check runs and all failures are reported at once.
 lint: install ## Check style, types, layers and sizes

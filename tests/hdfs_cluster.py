@@ -322,7 +322,7 @@ class NameNodeProxy:
 
 _NO = b"\x02\x08\x00"  # a message of two bytes: its first field is false
 _AGAIN_SECONDS = 0.003
-_DEAF_SECONDS = 2
+_DEAF_SECONDS = 1
 
 
 class _Line:
