@@ -182,3 +182,25 @@ def test_where_the_pages_are_is_found_once(tmp_path):
     stats = caches.stats()["footer"]
     assert (stats.loads, stats.entries) == (2, 2)  # as PyArrow has it, and as pages are found with it
     assert stats.bytes < 200_000
+
+
+@pytest.mark.parametrize("batch_rows", [1 << 16, 64])
+def test_codes_of_a_byte_in_several_row_groups(tmp_path, batch_rows):
+    """Arrow's own note in a file may say so of each dictionary; the texts of all of them are more than fit."""
+    path = str(tmp_path / "f.parquet")
+    codes = pa.array([at % 100 for at in range(500)], pa.int8())
+    groups = [
+        pa.table({
+            "id": pa.array(range(first, first + 500)),
+            "s": pa.DictionaryArray.from_arrays(codes, pa.array([f"v{first + at}" for at in range(100)])),
+            "u": pa.DictionaryArray.from_arrays(codes, pa.array([f"u{first + at}" for at in range(100)])),
+        })
+        for first in (0, 1000, 2000)
+    ]  # fmt: skip
+    with pq.ParquetWriter(path, groups[0].schema) as writer:
+        for group in groups:
+            writer.write_table(group)
+    assert pq.read_schema(path).field("s").type.index_type == pa.int8()
+    found = scan([ScanFile(path=path, size_bytes=1)], columns=["id", "s", "u"], where="s >= 'v'", batch_rows=batch_rows)
+    rows = [row for group in groups for row in group.to_pylist()]
+    assert found.to_pylist() == rows

@@ -9,6 +9,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from packstone.errors import InvalidInputError
 from packstone.scan.read_few import read_few
 from packstone.service.segment_table import SegmentTable
 from packstone.storage.local import LocalFileIO
@@ -76,6 +77,19 @@ def test_a_broken_file_is_named(table):
     with pytest.raises(Exception, match="Parquet") as caught:
         read_few(LocalFileIO(), plan)
     assert path in str(caught.value)
+
+
+@pytest.mark.parametrize("was_read", [False, True])
+def test_a_version_that_has_lost_a_file(table, was_read):
+    """The version and the file are named, whether its footer is known already or not."""
+    scan = table.scan(where="id = 3")
+    if was_read:
+        assert scan.count() == LOADS
+    path = Path(table.files().paths[0])
+    path.unlink()
+    for ask in (scan.to_arrow, scan.count):
+        with pytest.raises(InvalidInputError, match=rf"has lost .*{path.name}: it was cleaned meanwhile"):
+            ask()
 
 
 def test_a_slow_last_file_is_not_read_for_nothing(table):

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 import packstone
-from packstone.errors import UnreadableFileError
+from packstone.errors import InvalidInputError
 
 pytestmark = pytest.mark.skipif(
     importlib.metadata.version("pyspark").startswith("3."), reason="before Spark 4 it takes no Arrow table"
@@ -85,6 +85,8 @@ def test_no_job_is_started(table, spark):
     frame = table.scan(["id"], "id = 3").to_df(spark)
     assert [row.id for row in frame.collect()] == [3]
     assert list(context.statusTracker().getJobIdsForGroup("few")) == []
+    assert table.scan(["id"], "id = 3").to_df(spark, driver_bytes=0).count() == 1
+    assert list(context.statusTracker().getJobIdsForGroup("few")) != []  # a job of this thread would have been seen
     context.setLocalProperty("spark.jobGroup.id", None)
 
 
@@ -106,6 +108,12 @@ def test_any_size_of_batches(table, spark, hostile, limit):
     assert sorted(row.id for row in frame.collect()) == [2, 3, 4]
 
 
+def test_a_limit_below_zero(table, spark):
+    """Refused before anything is read."""
+    with pytest.raises(InvalidInputError, match=r"driver_bytes is -1; give 0"):
+        table.scan(["id"], "id > 1").to_df(spark, driver_bytes=-1)
+
+
 def test_without_a_filter_the_driver_reads_nothing(table, spark):
     """Whoever asks for everything wants a job."""
     assert not table.scan().to_df(spark).isLocal()
@@ -119,9 +127,9 @@ def test_what_only_spark_can_test(table, spark):
 
 
 def test_a_file_that_is_gone(table, spark):
-    """It is named, as where tasks miss it."""
+    """It is named with the version that has lost it."""
     scan = table.scan(where="id >= 0")
     path = Path(table.files().paths[0])
     path.unlink()
-    with pytest.raises(UnreadableFileError, match=path.name):
+    with pytest.raises(InvalidInputError, match=rf"Version 3 of .* has lost .*{path.name}"):
         scan.to_df(spark)

@@ -16,6 +16,8 @@ Memory: one batch of the filter's columns, one of the others.
 
 from __future__ import annotations
 
+import errno
+import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -64,6 +66,8 @@ def scan_blocklets(
         opened = ScannedFile(io, file, [*schema.names, *filter_schema.names], caches=caches)
         try:
             yield from _FileScan(opened, wanted).rows()
+        except FileNotFoundError as error:
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), file.path) from error
         except pa.ArrowNotImplementedError as error:
             raise UnfaithfulError(f"PyArrow cannot read {file.path}: {one_line(error)}") from error
         except (pa.ArrowException, OSError) as error:
@@ -335,6 +339,12 @@ def _joined(pieces: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
     """One batch; nearly always there is one piece. Dictionaries of several row groups become one."""
     if len(pieces) == 1:
         return pieces[0]
-    schema = pieces[0].schema
-    columns = [pa.concat_arrays([piece.column(at) for piece in pieces]) for at in range(len(schema))]
-    return pa.RecordBatch.from_arrays(columns, schema=schema)
+    names = pieces[0].schema.names
+    columns = [pa.concat_arrays([_with_wide_codes(piece.column(at)) for piece in pieces]) for at in range(len(names))]
+    return pa.RecordBatch.from_arrays(columns, names)
+
+
+def _with_wide_codes(column: pa.Array) -> pa.Array:
+    """A file may say that its codes have 8 bits: those of several dictionaries need not fit."""
+    kind = column.type
+    return column.cast(pa.dictionary(pa.int32(), kind.value_type)) if pa.types.is_dictionary(kind) else column

@@ -9,6 +9,8 @@ that is never more than twice the work of somebody who knew what is asked next. 
 
 from __future__ import annotations
 
+import errno
+import os
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +18,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from packstone.errors import UnreadableFileError
 from packstone.rewrite.data_files.evolve import Evolution
 from packstone.rewrite.data_files.parquet_page_rows import PagedFooter, PagedGroup, open_paged
 from packstone.rewrite.merge.merge_spec import ColumnSource, FileFormat, InputFile
@@ -181,7 +184,12 @@ class ScannedFile:
         )
 
     def _read_footer(self) -> Footer:
-        self._opened = open_parquet(self._io, self.file.path)
+        try:
+            self._opened = open_parquet(self._io, self.file.path)
+        except UnreadableFileError as error:
+            if isinstance(error.__cause__, FileNotFoundError):  # who scans knows which version has lost it
+                raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), self.file.path) from error
+            raise
         return Footer.of(self._opened)
 
 

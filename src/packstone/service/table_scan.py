@@ -170,6 +170,8 @@ class Scan:
 
         Wall times in the filter are of the session's zone unless the scan names one.
         """
+        if driver_bytes < 0:
+            raise InvalidInputError(f"driver_bytes is {driver_bytes}; give 0 to leave all reading to tasks, or more.")
         session = find_session(spark if spark is not None else self._spark)
         request = self._with(zone=self._zone or session_zone(session), parallelism=session_parallelism(session))
         plan = self._plan(request)
