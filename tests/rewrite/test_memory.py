@@ -10,24 +10,24 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from block_file_model import avro_file, rc_file, sequence_file
+from peak_memory import METER
 
-# A process of its own, because memory that Python once had does not go back; tells by how much the peak rose. The peak
-# that getrusage tells would not do: a child begins with that of its parent.
-CHILD = """
-import re, sys
+# A process of its own, because memory that Python once had does not go back; tells by how much the peak rose.
+CHILD = (
+    METER
+    + """
+import sys
 from pathlib import Path
 import pyarrow as pa, pyarrow.compute, pyarrow.parquet, numpy
 from packstone import HiveTable, MergeOptions
 from packstone.service.interrupts import interruptible
-def kilobytes(what):
-    return int(re.search(what + r":\\s+(\\d+) kB", Path("/proc/self/status").read_text())[1])
 table = HiveTable(sys.argv[1])
-Path("/proc/self/clear_refs").write_text("5")  # the peak is now what is in use
-before = kilobytes("VmRSS")
+meter = Meter()
 outcome = table.compact(MergeOptions(min_files=2, target_bytes=1 << 40, threshold_bytes=1 << 40))
 assert len(outcome.units) == 1, outcome
-print((kilobytes("VmHWM") - before) // 1024)
+print(meter.risen_mb())
 """
+)
 
 
 def peak_mb(folder):

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from peak_memory import METER
 
 from packstone.errors import InvalidInputError
 from packstone.scan.read_few import read_few
@@ -100,24 +101,23 @@ def test_a_slow_last_file_is_not_read_for_nothing(table):
     assert read_few(store, one) is not None
 
 
-CHILD = """
-import re, sys
+CHILD = (
+    METER
+    + """
+import sys
 from pathlib import Path
 import pyarrow as pa, pyarrow.compute
 from packstone.scan.read_few import read_few
 from packstone.service.segment_table import SegmentTable
 from packstone.storage.local import LocalFileIO
 
-def kilobytes(name):
-    return int(re.search(name + r":\\s+(\\d+) kB", Path("/proc/self/status").read_text())[1])
-
 table = SegmentTable(sys.argv[1])
 plan = table.scan(where=sys.argv[2])._plan()
-Path("/proc/self/clear_refs").write_text("5")  # the peak is now what is in use
-before = kilobytes("VmRSS")
+meter = Meter()
 assert read_few(LocalFileIO(), plan) is None
-print((kilobytes("VmHWM") - before) // 1024)
+print(meter.risen_mb())
 """
+)
 
 
 @pytest.mark.parametrize("where", ["id >= 0", "id <> 5"])

@@ -9,15 +9,17 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from peak_memory import METER
 
 from packstone.rewrite.merge.merge_memory import share_memory
 from packstone.rewrite.merge.merge_spec import ColumnSource, FileFormat, InputFile
 from packstone.storage.local import LocalFileIO
 
-# A process of its own, because memory that Python once had does not go back; tells by how much the peak rose. The peak
-# that getrusage tells would not do: a child begins with that of its parent.
-CHILD = """
-import re, sys
+# A process of its own, because memory that Python once had does not go back; tells by how much the peak rose.
+CHILD = (
+    METER
+    + """
+import sys
 from pathlib import Path
 import pyarrow as pa, pyarrow.compute, pyarrow.parquet as pq, numpy
 from packstone.rewrite.merge.merge_spec import *
@@ -34,14 +36,12 @@ runs = tuple(
 )
 spec = MergeSpec(sections=(runs,), arrow_schema=pack_schema(schema), key_columns=("_KEY_k",), drop_deletes=True,
                  output=OutputSpec(directory=str(folder)), memory_bytes=memory_mb << 20)
-def kilobytes(what):
-    return int(re.search(what + r":\\s+(\\d+) kB", Path("/proc/self/status").read_text())[1])
-Path("/proc/self/clear_refs").write_text("5")  # the peak is now what is in use
-before = kilobytes("VmRSS")
+meter = Meter()
 result = run_merge(LocalFileIO(), spec, name_file=lambda at: f"out-{at}.parquet")
 assert result.rows_out == expected, result.rows_out
-print((kilobytes("VmHWM") - before) // 1024)
+print(meter.risen_mb())
 """
+)
 
 
 def peak_mb(folder, memory_mb, expected):

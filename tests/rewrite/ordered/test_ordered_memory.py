@@ -6,11 +6,14 @@ import subprocess
 import sys
 
 import pytest
+from peak_memory import METER
 
 # A process of its own, because memory that Python once had does not go back. It makes the rows batch by batch, so that
 # the rows themselves take nothing; tells by how much the peak rose, and how many megabytes of rows there were.
-CHILD = """
-import re, sys
+CHILD = (
+    METER
+    + """
+import sys
 from pathlib import Path
 import numpy as np, pyarrow as pa, pyarrow.compute, pyarrow.parquet as pq
 from packstone.rewrite.ordered.block_writer import BlockWriter
@@ -65,9 +68,6 @@ def batches(make):
         size += batch.num_rows << 20 if make is coded else batch.nbytes
         yield batch
 
-def kilobytes(name):
-    return int(re.search(name + r":\\s+(\\d+) kB", Path("/proc/self/status").read_text())[1])
-
 def plain(schema):
     return pa.schema([(f.name, f.type.value_type if pa.types.is_dictionary(f.type) else f.type) for f in schema])
 
@@ -83,8 +83,7 @@ if what.startswith("merge "):
         runs.append((OrderedFile(path=path, size_bytes=Path(path).stat().st_size, rows=batch.num_rows),))
     pa.default_memory_pool().release_unused()
 warm = RowSorter(schema, ["k"]); warm.add(pa.record_batch(make()).slice(0, 2)); list(warm.sorted_batches()); del warm
-Path("/proc/self/clear_refs").write_text("5")  # the peak is now what is in use
-before = kilobytes("VmRSS")
+meter = Meter()
 if runs:
     spec = OrderedMergeSpec(sections=(tuple(runs),), arrow_schema=pack_schema(schema), sort_columns=("k",),
                             output=output, memory_bytes=memory_mb << 20)
@@ -99,8 +98,9 @@ else:
         for batch in sorter.sorted_batches():
             rows += batch.num_rows
         assert rows == sorter.rows > 0
-print((kilobytes("VmHWM") - before) // 1024)
+print(meter.risen_mb())
 """
+)
 SORTED = ("narrow", "numbers", "texts", "one_key", "no_key", "long_values", "long_keys", "nested", "coded")
 
 
