@@ -227,7 +227,7 @@ class _FileScan:
         if not waiting:
             return
         rows_left = np.concatenate([one.rows for one in waiting])
-        few = self._opened.read_few(group, rest, rows_left, batch_rows=self._batch_rows)
+        few = self._opened.read_by_page(group, rest, rows_left, batch_rows=self._batch_rows)
         if few is None:
             for one in waiting:
                 yield from self._out(one.with_rest(others, rest))

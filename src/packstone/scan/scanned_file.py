@@ -97,7 +97,7 @@ class ScannedFile:
                 turn = Evolution(self._described(schema), batch.schema, schema)
             yield turn.apply(batch)
 
-    def read_few(self, group: int, schema: pa.Schema, rows: Numbers, *, batch_rows: int) -> pa.RecordBatch | None:
+    def read_by_page(self, group: int, schema: pa.Schema, rows: Numbers, *, batch_rows: int) -> pa.RecordBatch | None:
         """Rows of a row group by their positions, ascending, from the pages that hold them; None: that does not pay.
 
         The other way is to read whole batches, of so many rows, from the first to that of the last row.
