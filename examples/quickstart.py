@@ -19,7 +19,7 @@ def main(path: str, *, inline: bool) -> None:
     for hazard in health.hazards:
         print(f"  {hazard['hazard']} in {hazard['where']}")
 
-    plan = table.plan(packstone.MergeOptions(target_bytes=128 << 20, min_files=5))
+    plan = table.plan(packstone.MergeOptions(target_bytes=128 << 20, min_files=5, header_lines=1))
     for unit in plan.outcome.units:
         print(f"  {unit.partition}: {unit.why}")
 

@@ -11,6 +11,7 @@ import io
 import struct
 import zlib
 from dataclasses import dataclass
+from itertools import groupby
 
 import fastavro
 
@@ -22,6 +23,7 @@ CODEC_CLASSES = {
     "lzo": "com.hadoop.compression.lzo.LzoCodec",
 }
 PACK = {"default": zlib.compress, "bzip2": bz2.compress, "lzo": lambda data: b"lzo" + data}
+BYTES_CLASS, TEXT_CLASS = "org.apache.hadoop.io.BytesWritable", "org.apache.hadoop.io.Text"
 UNPACK = {"default": zlib.decompress, "bzip2": bz2.decompress, "lzo": lambda data: data[3:]}
 
 
@@ -52,7 +54,8 @@ class Shape:
     blocks: bool = False
     version: int = 6
     meta: tuple[tuple[str, str], ...] = ()
-    value_class: str = "org.apache.hadoop.io.Text"
+    key_class: str = BYTES_CLASS
+    value_class: str = BYTES_CLASS
     sync: bytes = SYNC
     every: int = 3  # records or rows between markers, and in a block or row group
     old: bool = False  # an RCFile with the header of a SequenceFile
@@ -62,13 +65,29 @@ class Shape:
 PLAIN = Shape()
 
 
+def wrap(value, name):
+    """A value as its class writes it; classes that are not Hadoop's write it as it is."""
+    lengths = {BYTES_CLASS: struct.pack(">i", len(value)), TEXT_CLASS: vlong(len(value))}
+    return lengths.get(name, b"") + value
+
+
+def unwrap(value, name):
+    """The same the other way; the length must be true."""
+    reader = _Reader(value)
+    if name in (BYTES_CLASS, TEXT_CLASS):
+        value = reader.take(reader.int() if name == BYTES_CLASS else reader.vlong())
+        assert reader.ends(), "something behind the value"
+    return value
+
+
 def sequence_file(records, shape=PLAIN):
     """Records (key, value) as a file."""
-    out = b"SEQ" + bytes([shape.version]) + text("org.apache.hadoop.io.BytesWritable") + text(shape.value_class)
+    out = b"SEQ" + bytes([shape.version]) + text(shape.key_class) + text(shape.value_class)
     out += bytes([bool(shape.codec), shape.blocks])
     out += text(CODEC_CLASSES[shape.codec]) if shape.codec else b""
     out += metadata(dict(shape.meta)) if shape.version > 5 else b""
     out += shape.sync
+    records = [(wrap(key, shape.key_class), wrap(value, shape.value_class)) for key, value in records]
     for first in range(0, len(records), shape.every):
         some = records[first : first + shape.every]
         if shape.blocks:
@@ -125,6 +144,7 @@ class Begin:
     sync: bytes
     end: int
     meta: tuple[tuple[str, str], ...]
+    classes: tuple[str, ...]
 
 
 def read_begin(data):
@@ -138,7 +158,7 @@ def read_begin(data):
     codec = names[reader.text()] if packed else ""
     pairs = [(reader.text(), reader.text()) for _ in range(reader.int())] if version != 5 else []
     sync = reader.take(16)
-    return Begin(codec=codec, blocks=blocks, sync=sync, end=reader.at, meta=tuple(pairs))
+    return Begin(codec=codec, blocks=blocks, sync=sync, end=reader.at, meta=tuple(pairs), classes=tuple(classes))
 
 
 def _seek(data, begin, start):
@@ -179,6 +199,24 @@ def read_sequence_file(data, start=0, end=None):
         size, key_size = reader.int(), reader.int()
         key, stored = reader.take(key_size), reader.take(size - key_size)
         found.append((key, UNPACK[begin.codec](stored) if begin.codec else stored))
+    return [tuple(map(unwrap, pair, begin.classes)) for pair in found]
+
+
+def runs(numbers):
+    """Lengths as Hive writes them: one, then how often it comes again."""
+    out = b""
+    for number, same in groupby(numbers):
+        times = len(list(same))
+        out += vlong(number) + (vlong(~(times - 1)) if times > 1 else b"")
+    return out
+
+
+def _read_runs(reader):
+    """The lengths one after the other."""
+    found = []
+    while not reader.ends():
+        number = reader.vlong()
+        found += [found[-1]] * ~number if number < 0 else [number]
     return found
 
 
@@ -195,7 +233,7 @@ def rc_file(rows, shape=PLAIN):
         some = rows[first : first + shape.every]
         key, body = vlong(len(some)), b""
         for column in zip(*some, strict=True):
-            plain, lengths = b"".join(column), b"".join(vlong(len(cell)) for cell in column)
+            plain, lengths = b"".join(column), runs(map(len, column))
             stored = PACK[shape.codec](plain) if shape.codec else plain
             key += vlong(len(stored)) + vlong(len(plain)) + vlong(len(lengths)) + lengths
             body += stored
@@ -223,10 +261,12 @@ def read_rc_file(data, start=0, end=None):
         count = key.vlong()
         while not key.ends():
             stored_size, plain_size = key.vlong(), key.vlong()
-            lengths = _Reader(key.take(key.vlong()))
+            lengths = _read_runs(_Reader(key.take(key.vlong())))
+            assert len(lengths) == count
             plain = _Reader(unpack(body.take(stored_size)))
             assert len(plain.data) == plain_size
-            columns.append([plain.take(lengths.vlong()) for _ in range(count)])
+            columns.append([plain.take(length) for length in lengths])
+            assert plain.ends()
         assert body.ends()
         found += zip(*columns, strict=True)
     return found

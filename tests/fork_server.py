@@ -22,6 +22,7 @@ import race_calls
 import segment_calls
 
 from packstone.errors import ConflictError, PackstoneError
+from packstone.model.files import Permissions
 from packstone.model.merge_options import MergeOptions
 from packstone.service.hive_table import HiveTable
 from packstone.service.interrupts import interruptible
@@ -37,6 +38,11 @@ from packstone.storage.s3 import S3FileIO, S3Settings
 def compact(io, path, **options):
     """Merge, and say how it ended."""
     return HiveTable(path, io=io).compact(MergeOptions(**options)).to_json()
+
+
+def make_dirs_like(io, path, gid, mode):
+    """Make a folder that is to be as open as another one."""
+    io.make_dirs(path, like=Permissions(gid=gid, mode=mode))
 
 
 def recover(io, path):

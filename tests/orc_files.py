@@ -6,7 +6,7 @@ import pyarrow as pa
 from pyarrow import orc
 
 from packstone.rewrite.orc.protobuf import BYTES, read_message, write_message
-from packstone.rewrite.orc.tail import FOOTER_TYPES, read_tail, write_tail
+from packstone.rewrite.orc.tail import FOOTER_STRIPES, FOOTER_TYPES, MAGIC, read_tail, write_tail
 from packstone.storage.local import LocalFileIO
 
 ROWS = 100
@@ -72,3 +72,24 @@ def change_type(column: int, **values: int):
         return changed
 
     return change
+
+
+def change_stripe_footers(path: Path, change) -> None:
+    """Write a file anew with other footers of its stripes."""
+    tail = read_tail(LocalFileIO(), str(path))
+    data, out, stripes = path.read_bytes(), bytearray(MAGIC), []
+    for stripe in tail.stripes:
+        index_bytes, data_bytes, footer_bytes = stripe.lengths
+        begin = stripe.offset + index_bytes + data_bytes
+        footer = read_message(tail.compression.decompress(data[begin : begin + footer_bytes]))
+        packed = tail.compression.compress(write_message(change(footer)))
+        stripes.append(stripe.moved_to(len(out)).resized(index_bytes, data_bytes, len(packed)))
+        out += data[stripe.offset : begin] + packed
+    rest = [field for field in tail.footer if field[0] != FOOTER_STRIPES]
+    footer = [*rest, *((FOOTER_STRIPES, BYTES, write_message(stripe.fields)) for stripe in stripes)]
+    path.write_bytes(bytes(out) + write_tail(tail, footer=footer, stripe_statistics=tail.stripe_statistics))
+
+
+def with_zone(path: Path, zone: str) -> None:
+    """Say that the writer was in a zone."""
+    change_stripe_footers(path, lambda footer: [*(one for one in footer if one[0] != 3), (3, BYTES, zone.encode())])

@@ -22,7 +22,7 @@ from packstone.tables.segments.attempts import AttemptKind, AttemptRecord, close
 from packstone.tables.segments.column_types import parse_columns, to_arrow, to_ddl
 from packstone.tables.segments.commit import commit_delete, commit_edit, create_table
 from packstone.tables.segments.edits import SegmentFacts, alter_properties, begin_load, finish_load
-from packstone.tables.segments.properties import parse_properties
+from packstone.tables.segments.properties import SortScope, parse_properties
 from packstone.tables.segments.segment_file import DataFile, SegmentFile, write_segment_file
 from packstone.tables.segments.status_files import read_latest
 
@@ -66,7 +66,7 @@ class SegmentLake:
         """Load rows: dealt to so many runs, each sorted as the table is (or left as it is) and cut into files."""
         status = read_latest(self.io, self.table)
         properties = parse_properties(status.properties, status.columns)
-        scope = scope or properties.sort_scope
+        scope = SortScope(scope or properties.sort_scope)
         sort_columns = properties.sort_columns if scope != "NO_SORT" else ()
         data = rows if isinstance(rows, pa.Table) else pa.Table.from_pylist(rows, schema=to_arrow(status.columns))
         attempt, segment = self.begin(overwrite=overwrite, now=now)

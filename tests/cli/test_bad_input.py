@@ -312,7 +312,7 @@ class TestBrokenFiles:
         lake.text("", {f"log-{at}.txt": lines for at in range(7)})
         (lake.table / "log-3.txt").write_bytes(lines + b"\0binary" + lines)
         before = tree(lake.table)["log-3.txt"]
-        done = packstone("compact", lake.table, "--format", "json")
+        done = packstone("compact", lake.table, "--header", "0", "--format", "json")
         assert (done.code, done.json["status"]) == (1, "partial")
         assert "NUL bytes" in done.skipped("log-3.txt")
         assert tree(lake.table)["log-3.txt"] == before
@@ -500,12 +500,12 @@ class TestNewerRecords:
         lake.parquet("dt=1")
         (intent,) = folder.glob("*.intent.json")
         plain = json.loads(intent.read_bytes())
-        intent.write_text(json.dumps({**plain, "format_version": 2}))
+        intent.write_text(json.dumps({**plain, "format_version": 3}))
         before = tree(lake.table)
         target = (run, lake.table) if command in ("restore", "verify") else (lake.table,)
         done = packstone(command, *target, *extra)
         assert done.code == 3
-        assert done.sentence.endswith("was written by a newer packstone (format 2); upgrade packstone.")
+        assert done.sentence.endswith("was written by a newer packstone (format 3); upgrade packstone.")
         assert tree(lake.table) == before
 
     def test_newer_owner(self, packstone, lake, tree):
@@ -514,7 +514,7 @@ class TestNewerRecords:
         lake.parquet("dt=1")
         (owner,) = (lake.root / ".packstone" / "orders" / "owners" / "dt=1").iterdir()
         plain = json.loads(owner.read_bytes())
-        owner.write_text(json.dumps({**plain, "format_version": 2}))
+        owner.write_text(json.dumps({**plain, "format_version": 3}))
         before = tree(lake.table)
         done = packstone("compact", lake.table)
         assert done.code == 3

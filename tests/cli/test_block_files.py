@@ -15,6 +15,7 @@ from block_file_model import (
     read_sequence_file,
     sequence_file,
 )
+from record_files import edit_record
 
 from packstone.model.merge_options import MergeOptions
 from packstone.service.engine import InlineEngine
@@ -107,7 +108,7 @@ def test_a_broken_file_is_left_alone_and_the_rest_is_merged(packstone, lake, fil
     """A file that is cut off is blamed by name when it is read, one without a header when it is looked at."""
     folder = fill(lake, file_format)
     whole = WRITE[file_format](ROWS[file_format])
-    within_header = {"avro": 9, "sequencefile": 70, "rcfile": 20}[file_format]
+    within_header = {"avro": 9, "sequencefile": 78, "rcfile": 20}[file_format]
     lake.text("dt=1", {"torn": whole[:-7], "headless": whole[:within_header]})
     done = run(packstone, "compact", lake.table, code=1)
     assert (done.json["status"], done.json["rows"], done.json["files_after"]) == ("partial", 60, 3)
@@ -141,8 +142,7 @@ def test_avro_files_that_differ_are_not_joined(packstone, lake, other):
     [
         ("sequencefile", Shape(codec="default")),
         ("sequencefile", Shape(codec="default", blocks=True)),
-        ("sequencefile", Shape(codec="lzo", blocks=True)),
-        ("sequencefile", Shape(value_class="org.apache.hadoop.io.BytesWritable")),
+        ("sequencefile", Shape(value_class="org.apache.hadoop.io.Text")),
         ("sequencefile", Shape(meta=(("a", "b"),))),
         ("rcfile", Shape(codec="default")),
         ("rcfile", Shape(old=True)),
@@ -190,14 +190,14 @@ def test_a_journal_tells_the_format(packstone, lake, file_format):
     """The record of a swap names the format, so that anybody can prove it again; one of old names none, and can too."""
     fill(lake, file_format)
     (lake.folder("dt=2") / "a.txt").write_bytes(b"a\n")
-    lake.text("dt=2", {f"{at}.txt": b"b\n" for at in range(5)})
+    lake.text("dt=2", {f"{at}.txt": b"%d\n" % at for at in range(5)})
     done = run(packstone, "compact", lake.table).json
     told = {}
     for path in (lake.root / ".packstone" / "orders" / "runs" / done["run"]).glob("*.intent.json"):
         intent = json.loads(path.read_bytes())
-        told[intent["partition"]] = [output.pop("file_format") for output in intent["outputs"]]
+        told[intent["partition"]] = [output["file_format"] for output in intent["outputs"]]
         if intent["partition"] == "dt=2":
-            path.write_text(json.dumps(intent))
+            edit_record(path, lambda record: [output.pop("file_format") for output in record["outputs"]])
     assert told == {"dt=1": [file_format], "dt=2": ["text"]}
     assert run(packstone, "verify", done["run"], lake.table).json["status"] == "verified"
 

@@ -248,11 +248,11 @@ class TestBackup:
 
     def test_backups_are_never_merged(self, packstone, lake, tree, tmp_path):
         """A folder above a backup folder is compacted without the originals that are kept there."""
-        lake.text("dt=1", {f"{at}.txt": b"x\n" for at in range(6)})
+        lake.text("dt=1", {f"{at}.txt": b"%d\n" % at for at in range(6)})
         assert packstone("compact", lake.table, "--backup", tmp_path / "above" / "kept").code == 0
         (tmp_path / "above" / "new").mkdir()
         for at in range(6):
-            (tmp_path / "above" / "new" / f"{at}.txt").write_bytes(b"y\n")
+            (tmp_path / "above" / "new" / f"{at}.txt").write_bytes(b"%d\n" % at)
         before = tree(tmp_path / "above" / "kept")
         done = packstone("compact", tmp_path / "above", "--format", "json")
         assert (done.code, merged(done)) == (0, ["new"]), done.out
@@ -423,12 +423,15 @@ class TestHeader:
         assert tree(lake.table) == before
 
     def test_never_guessed(self, packstone, lake):
-        """Without the option every line is data; ``health`` says what it looks like."""
+        """Without the option such files are left alone, and ``health`` says why; with 0 every line is a row."""
         folder = lake.text("", self.files(6))
         hazards = packstone("health", lake.table, "--format", "json").json["hazards"]
         (warning,) = [hazard for hazard in hazards if hazard["hazard"] == "header-line"]
         assert "--header 1" in warning["evidence"]
-        done = packstone("compact", lake.table, "--format", "json")
+        left = packstone("compact", lake.table, "--format", "json")
+        assert (left.code, left.json["status"], len(list(folder.iterdir()))) == (0, "nothing-to-do", 6)
+        assert left.skipped("orders") == warning["evidence"]
+        done = packstone("compact", lake.table, "--header", "0", "--format", "json")
         assert done.json["rows"] == 12
         (path,) = folder.iterdir()
         assert path.read_bytes().count(self.HEADER) == 6

@@ -66,9 +66,9 @@ def test_csv_comes_back_as_it_was(packstone, odd):
     assert done.out.splitlines()[0] == "id,name,price,at,x,raw,tags,m"
     rows = list(csv.reader(io.StringIO(done.out)))
     assert [row[1] for row in rows[1:]] == ['a,"b"\n', "", ""]
-    assert rows[1][2:] == ["1.50", "1970-01-01T00:00:00+00:00", "NaN", "00FF", '["a", null]', "[[1, 2]]"]
+    assert rows[1][2:] == ["1.50", "1970-01-01T00:00:00+00:00", "NaN", "\\x00FF", '["a", null]', "[[1, 2]]"]
     assert done.out.splitlines()[-2:] == [
-        '2,"",,,-Infinity,"",[],[]',
+        '2,"",,,-Infinity,\\x,[],[]',
         "3,,0.00,1970-01-01T00:00:01.500000+00:00,0.1,,,",
     ]
 
@@ -155,3 +155,26 @@ def test_only_tables(packstone, lake):
     lake.parquet()
     assert "neither a segment table nor a Paimon table" in packstone("query", lake.table, "SELECT 1 FROM t").sentence
     assert "does not exist" in packstone("query", lake.root / "nix", "SELECT id FROM t").sentence
+
+
+def test_bytes_in_csv_are_loaded_as_they_were(packstone, tmp_path):
+    """What `query` prints, `load` reads: every byte, nothing, null, and bytes that look like their own notation."""
+    values = [bytes(range(256)), b"", None, b"\\x41", b"plain", b"\\x", b'"a",\n']
+    made = library.SegmentTable.create(str(tmp_path / "a"), "id long, raw binary", sort_by=["id"])
+    made.load(pa.table({"id": range(len(values)), "raw": pa.array(values, pa.binary())}))
+    done = packstone("query", tmp_path / "a", "SELECT * FROM t", "--format", "csv")
+    (tmp_path / "out.csv").write_text(done.out)
+    again = library.SegmentTable.create(str(tmp_path / "b"), "id long, raw binary", sort_by=["id"])
+    again.load(str(tmp_path / "out.csv"))
+    assert again.scan().to_arrow().column("raw").to_pylist() == values
+
+
+def test_text_for_bytes_is_its_utf8_unless_it_is_marked(tmp_path):
+    r"""`\x` and hexadecimal digits are bytes; without the mark it is text; with the mark and no digits it is bad."""
+    table = library.SegmentTable.create(str(tmp_path / "t"), "id long, raw binary")
+    (tmp_path / "a.csv").write_text("id,raw\n1,é\n2,\\x00fF\n3,4142\n")
+    table.load(str(tmp_path / "a.csv"))
+    assert table.scan().to_arrow().column("raw").to_pylist() == ["é".encode(), b"\x00\xff", b"4142"]
+    (tmp_path / "b.csv").write_text("id,raw\n1,\\x0g\n")
+    with pytest.raises(library.errors.InvalidInputError, match="hexadecimal"):
+        table.load(str(tmp_path / "b.csv"))

@@ -163,7 +163,7 @@ def test_hazard_05_names_that_hive_takes_for_attempts(packstone, lake):
     """Hive reads a task id off digits at the end of a name and drops "duplicates" of it; our names show it none."""
     task_id = re.compile(r"^.*?([0-9]+)(_[0-9]{1,6})?(\..*)?$")  # as in Hive's Utilities
     lake.parquet("dt=1")
-    lake.text("dt=2", {f"00000{at}_0": b"x\n" for at in range(6)})
+    lake.text("dt=2", {f"00000{at}_0": b"%d\n" % at for at in range(6)})
     packstone("compact", lake.table)
     names = [name for partition in ("dt=1", "dt=2") for name in lake.names(partition)]
     assert len(names) == 2
@@ -457,7 +457,7 @@ def test_hazard_35_a_merged_file_bigger_than_its_inputs(packstone, lake, tree):
 
 def test_hazard_35_a_little_bigger_is_no_reason(packstone, lake):
     """Growth by a few bytes, here a newline to every byte, does not stop a merge."""
-    lake.text("", {f"{at}.txt": b"x" for at in range(6)})
+    lake.text("", {f"{at}.txt": b"%d" % at for at in range(6)})
     done = packstone("compact", lake.table, "--format", "json")
     assert (done.code, done.json["bytes_after"]) == (0, 12)
 

@@ -18,9 +18,10 @@ def defined_tests() -> set[str]:
     return {name for names in found for name in names}
 
 
-def test_all_44_hazards_are_listed_once():
-    """Each has a row with a verdict."""
-    assert sorted(int(row[0]) for row in ROWS) == list(range(1, 45))
+def test_all_hazards_are_listed_once():
+    """Each has a row with a verdict, and the page says how many there are."""
+    assert sorted(int(row[0]) for row in ROWS) == list(range(1, len(ROWS) + 1))
+    assert f"The {len(ROWS)} things below" in PAGE
     for number, _, verdict, rule, _ in ROWS:
         assert re.match(r"(refuse|handle|warn|later \(issue \d+\))", verdict), number
         assert rule or verdict.startswith("later"), number
@@ -29,9 +30,7 @@ def test_all_44_hazards_are_listed_once():
 def test_named_tests_exist():
     """Whatever the page calls a test is one."""
     known = defined_tests()
-    for number, _, _, _, last in ROWS:
-        for name in re.findall(r"`(test_\w+)`", last):
-            assert name in known, (number, name)
+    assert [name for name in re.findall(r"`(test_\w+)`", PAGE) if name not in known] == []
 
 
 def test_what_is_handled_names_a_test():

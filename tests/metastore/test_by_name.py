@@ -138,7 +138,7 @@ def test_an_archived_partition_beside_others(by_name, metastore):
     plain, archived = metastore.folder("archived", "dt=1"), metastore.folder("archived", "dt=2")
     for folder in (plain, archived):
         for number in range(6):
-            (folder / f"f{number}").write_bytes(b"x\n")
+            (folder / f"f{number}").write_bytes(b"%d\n" % number)
     done = by_name("compact", "sales.archived")
     assert (done.code, done.json["status"]) == (0, "committed")
     assert done.skipped("dt=2") == "sales.archived dt=2 is archived (HAR); use ALTER TABLE … UNARCHIVE in Hive first"

@@ -6,6 +6,7 @@ import bz2
 import gzip
 import io as io_module
 import struct
+import tracemalloc
 import zlib
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -18,6 +19,7 @@ from block_file_model import (
     AVRO_SCHEMA,
     ESCAPE,
     SYNC,
+    TEXT_CLASS,
     Shape,
     avro_file,
     rc_file,
@@ -26,6 +28,7 @@ from block_file_model import (
     read_rc_file,
     read_sequence_file,
     sequence_file,
+    vlong,
 )
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
@@ -33,10 +36,11 @@ from hypothesis import strategies as st
 from packstone.model.files import FileEntry, Permissions
 from packstone.model.unit import How, UnitSpec, UnitStatus, Verify
 from packstone.rewrite.block_files import byte_source
-from packstone.rewrite.codecs.hadoop_codec import check_piece, decompress_piece
+from packstone.rewrite.block_files.writables import check_runs
+from packstone.rewrite.codecs.hadoop_codec import decompress_piece, decompress_up_to
 from packstone.rewrite.kernels import block_kernel
 from packstone.rewrite.run_unit import run_unit
-from packstone.storage.avro_container import write_records
+from packstone.storage.avro_container import write_long, write_records
 from packstone.storage.memory import MemoryFileIO
 
 if TYPE_CHECKING:
@@ -45,6 +49,7 @@ if TYPE_CHECKING:
 OWNED = Permissions(uid=0, gid=0, mode=0o644)
 HARD = (SYNC, ESCAPE + SYNC, ESCAPE, SYNC[:9], b"SEQ\x06", b"", bytes(40))
 cells = st.one_of(st.binary(max_size=6), st.sampled_from(HARD), st.binary(min_size=130, max_size=140))
+texts = st.text(max_size=140).map(str.encode)
 avro_rows = st.tuples(st.integers(-(2**63), 2**63 - 1), st.none() | cells)
 
 
@@ -61,6 +66,7 @@ class Kind:
 
 
 PAIRS = ((b"key", b"value"), (b"", ESCAPE + SYNC), (SYNC, b""), (b"k", b"v" * 200), (b"\0", bytes(9)), (b"x", b"y"))
+WORDS = ((SYNC, b"caf\xc3\xa9"), (b"", b""), (b"k", b"v" * 200), (b"\0", bytes(9)), (b"x", b"y"), (b"", SYNC))
 NUMBERS = tuple((len(value) - 3, value) for _, value in PAIRS)
 
 
@@ -69,10 +75,10 @@ def _avro(codec):
                 avro_rows, NUMBERS)  # fmt: skip
 
 
-def _hadoop(name, write, read, *, shape):
+def _hadoop(name, write, read, *, shape, values=cells, sample=PAIRS):
     file_format = "rcfile" if write is rc_file else "sequencefile"
     return Kind(name, file_format, lambda rows, **way: write(rows, replace(shape, **way)), read,
-                st.tuples(cells, cells), PAIRS)  # fmt: skip
+                st.tuples(cells, values), sample)  # fmt: skip
 
 
 KINDS = [
@@ -82,7 +88,15 @@ KINDS = [
     _hadoop("sequence-5", sequence_file, read_sequence_file, shape=Shape(version=5)),
     _hadoop("sequence-records", sequence_file, read_sequence_file, shape=Shape(codec="default")),
     _hadoop("sequence-blocks", sequence_file, read_sequence_file, shape=Shape(codec="default", blocks=True)),
-    _hadoop("sequence-unknown", sequence_file, read_sequence_file, shape=Shape(codec="lzo", blocks=True)),
+    _hadoop(
+        "sequence-text",
+        sequence_file,
+        read_sequence_file,
+        shape=Shape(value_class=TEXT_CLASS),
+        values=texts,
+        sample=WORDS,
+    ),
+    _hadoop("sequence-other", sequence_file, read_sequence_file, shape=Shape(value_class="org.example.Value")),
     _hadoop("rc", rc_file, read_rc_file, shape=Shape()),
     _hadoop("rc-packed", rc_file, read_rc_file, shape=Shape(codec="default")),
     _hadoop("rc-bzip2", rc_file, read_rc_file, shape=Shape(codec="bzip2")),
@@ -104,7 +118,7 @@ class Tampering(MemoryFileIO):
         self.replace(path, self._change(self.read_bytes(path)))
 
 
-def merge(files, file_format, *, io=None, verify=Verify.CONTENT):
+def merge(files, file_format, *, io=None, verify=Verify.CONTENT, accept_invalid_text=False):
     """Join files; the result, and the bytes of the output if there is one."""
     io = io or MemoryFileIO()
     for folder in ("/t", "/staging"):
@@ -118,6 +132,7 @@ def merge(files, file_format, *, io=None, verify=Verify.CONTENT):
     spec = UnitSpec(
         unit=1, partition="", directory="/t", inputs=inputs, how=How.CONCATENATE, file_format=file_format,
         output_name="out", why="test", permissions=OWNED, verify=verify,
+        accept_invalid_text=accept_invalid_text,
     )  # fmt: skip
     result = run_unit(io, spec, staging="/staging", attempt="a0")
     written = result.status is UnitStatus.WRITTEN
@@ -151,7 +166,8 @@ def test_other_readers_find_the_same_records(kind, data):
 @pytest.mark.parametrize("kind", [one for one in KINDS if one.file_format != "avro"], ids=lambda kind: kind.name)
 def test_readers_of_parts_find_each_record_once(kind):
     """However a merged file is cut into splits, each record is read by one reader."""
-    rows = [(f"key {at}".encode(), (ESCAPE + SYNC) * (at % 3)) for at in range(60)]
+    value = SYNC if kind.name == "sequence-text" else ESCAPE + SYNC
+    rows = [(f"key {at}".encode(), value * (at % 3)) for at in range(60)]
     written = [kind.write(rows[at : at + 10], sync=bytes([at] * 16)) for at in range(0, 60, 10)]
     _, output = merge(written, kind.file_format)
     for split in (37, 200, 601):
@@ -226,7 +242,7 @@ def test_a_damaged_file_never_ends_the_job(kind, data):
         ("sequence", sequence_file(PAIRS, Shape(codec="default"))),
         ("sequence", sequence_file(PAIRS, Shape(version=5))),
         ("sequence", sequence_file(PAIRS, Shape(meta=(("a", "b"),)))),
-        ("sequence", sequence_file(PAIRS, Shape(value_class="org.apache.hadoop.io.BytesWritable"))),
+        ("sequence", sequence_file(WORDS, Shape(value_class=TEXT_CLASS))),
         ("sequence-records", sequence_file(PAIRS, Shape(codec="default", blocks=True))),
         ("rc", rc_file(PAIRS, Shape(codec="default"))),
         ("rc", rc_file([(*pair, b"c") for pair in PAIRS], Shape(columns=3))),
@@ -316,7 +332,8 @@ def test_a_marker_that_occurs_in_the_data_is_not_used(kind, piece_bytes):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(block_kernel, "make_marker", watch)
         result, output = merge([kind.write(kind.sample, sync=bytes(16))] * 2, kind.file_format)
-    compressed = "null" not in kind.name and kind.name not in ("sequence", "sequence-5", "rc", "rc-old")
+    plain = ("avro-null", "sequence", "sequence-5", "sequence-text", "sequence-other", "rc", "rc-old")
+    compressed = kind.name not in plain
     assert result.status is UnitStatus.WRITTEN
     assert len(chosen) == (1 if compressed and SYNC not in kind.write(kind.sample, sync=bytes(16)) else 2)
     assert tuple(kind.read(output)) == kind.sample * 2
@@ -358,7 +375,7 @@ def test_avro_blocks_that_cannot_be_decompressed_are_not_copied(codec):
     body = whole.index(whole[-16:]) + 16 + 4  # behind the header's marker, and two numbers of two bytes each
     result, _ = merge([whole, whole[:body] + b"\x07" * 4 + whole[body + 4 :]], "avro")
     assert (result.status, result.blamed) == (UnitStatus.UNREADABLE, "/t/f1")
-    assert "cannot be decompressed" in result.message
+    assert "cannot be decoded" in result.message
 
 
 @pytest.mark.parametrize(
@@ -371,10 +388,10 @@ def test_pieces_of_hadoops_codecs(name, plain, cut, data):
     codec = f"org.apache.hadoop.io.compress.{name}"
     packed = pack(name, plain, cut=cut)
     assert decompress_piece(codec, packed, size_bytes=len(plain)) == plain
-    check_piece(codec, packed)
+    assert decompress_up_to(codec, packed, most_bytes=len(plain) + 1) == plain
     for wrong in (len(plain) + 1, max(0, len(plain) - 1)):
         if wrong != len(plain):
-            with pytest.raises(ValueError, match=r"bytes instead of"):
+            with pytest.raises(ValueError, match=r"bytes instead of|more than"):
                 decompress_piece(codec, packed, size_bytes=wrong)
     at = data.draw(st.integers(0, max(0, len(packed) - 1)))
     harmed = packed[:at] + data.draw(st.binary(max_size=3)) + packed[at + 2 :]
@@ -433,3 +450,109 @@ def test_numbers_of_variable_length(value):
 
     written = vlong(value)
     assert (vlong_size(written[0]), parse_vlong(written)) == (len(written), value)
+
+
+HARMED = {
+    "a text shorter than its value": (sequence_file, Shape(value_class=TEXT_CLASS), b"\x03abc", b"\x02abc"),
+    "a text longer than its value": (sequence_file, Shape(value_class=TEXT_CLASS), b"\x03abc", b"\x04abc"),
+    "a text that is not UTF-8": (sequence_file, Shape(value_class=TEXT_CLASS), b"\x03abc", b"\x03a\xe9c"),
+    "bytes longer than their value": (sequence_file, Shape(), b"\0\0\0\x03abc", b"\0\0\0\x04abc"),
+    "bytes of a negative length": (sequence_file, Shape(), b"\0\0\0\x03abc", b"\xff\0\0\x03abc"),
+    # stored, plain, two bytes of lengths: 3 and 0
+    "a column whose values are too short": (rc_file, Shape(), b"\x03\x03\x02\x03\x00", b"\x03\x03\x02\x02\x00"),
+}
+
+
+@pytest.mark.parametrize("name", HARMED)
+def test_lengths_that_do_not_fit_are_blamed(name):
+    """Lengths inside records and columns, which the lengths around them do not show, are followed; ``count`` is not."""
+    write, shape, old, new = HARMED[name]
+    file_format = "rcfile" if write is rc_file else "sequencefile"
+    whole = write([(b"k", b"abc"), (b"l", b"")], shape)
+    assert whole.count(old) == 1
+    files = [whole, whole.replace(old, new), whole]
+    result, _ = merge(files, file_format)
+    assert (result.status, result.blamed) == (UnitStatus.UNREADABLE, "/t/f1"), result
+    assert merge(files, file_format, verify=Verify.COUNT)[0].status is UnitStatus.WRITTEN
+
+
+@pytest.mark.parametrize(("count", "total"), [(3, 6), (1, 2), (0, 0)])
+def test_runs_of_lengths(count, total):
+    """Hive writes a length once and how often it comes again; as many values as rows, and all bytes of the column."""
+    data = vlong(2) + (vlong(~(count - 1)) if count > 1 else b"") if count else b""
+    check_runs(data, count=count, total=total)
+    for wrong in ({"count": count + 1, "total": total}, {"count": count, "total": total + 1}):
+        with pytest.raises(ValueError, match=r"values instead of|add up"):
+            check_runs(data, **wrong)
+    with pytest.raises(ValueError, match="repeats nothing"):
+        check_runs(vlong(~5), count=5, total=0)
+
+
+def test_latin1_is_accepted_if_asked_for():
+    """A SequenceFile of texts that are not UTF-8 is left alone with the option that merges it, and merged with it."""
+    whole = sequence_file([(b"k", "é".encode("latin-1"))], Shape(value_class=TEXT_CLASS))
+    result, _ = merge([whole, whole], "sequencefile")
+    assert (result.status, "--accept-invalid-text" in result.message) == (UnitStatus.UNREADABLE, True)
+    assert merge([whole, whole], "sequencefile", accept_invalid_text=True)[0].rows == 2
+
+
+def test_a_codec_that_cannot_be_read():
+    """What cannot be decompressed cannot be checked: left alone, and merged by ``--verify count``."""
+    whole = sequence_file(PAIRS, Shape(codec="lzo", blocks=True))
+    result, _ = merge([whole, whole], "sequencefile")
+    assert (result.status, "--verify count" in result.message) == (UnitStatus.UNFAITHFUL, True)
+    result, output = merge([whole, whole], "sequencefile", verify=Verify.COUNT)
+    assert (result.status, tuple(read_sequence_file(output))) == (UnitStatus.WRITTEN, PAIRS * 2)
+
+
+def _avro_bomb(codec, pack, size):
+    """An Avro file of one block that is all zeros: as many records as bytes."""
+    schema = {"type": "record", "name": "r", "fields": [{"name": "k", "type": "long"}]}
+    whole = write_records(schema, [], codec=codec)
+    body = pack(bytes(size))
+    return whole + write_long(size) + write_long(len(body)) + body + whole[-16:]
+
+
+def _zstd(data):
+    return pa.compress(data, "zstd", asbytes=True)
+
+
+def _raw_deflate(data):
+    coder = zlib.compressobj(9, zlib.DEFLATED, -15)
+    return coder.compress(data) + coder.flush()
+
+
+BOMBS = {
+    "avro-deflate": ("avro", lambda: _avro_bomb("deflate", _raw_deflate, 300 << 20)),
+    "avro-zstandard": ("avro", lambda: _avro_bomb("zstandard", _zstd, 300 << 20)),
+    "avro-records": ("avro", lambda: _avro_bomb("deflate", _raw_deflate, 20 << 20)),
+    "sequence-blocks": (
+        "sequencefile",
+        lambda: sequence_file([(b"k", bytes(300 << 20))], Shape(codec="default", blocks=True)),
+    ),
+    "sequence-records": ("sequencefile", lambda: sequence_file([(b"k", bytes(300 << 20))], Shape(codec="default"))),
+    "rc": ("rcfile", lambda: rc_file([(b"k", bytes(300 << 20))], Shape(codec="default"))),
+    "gzip": ("gzip text", lambda: gzip.compress(b"\n" * (300 << 20))),
+    "zstd": ("zstd text", lambda: _zstd(b"\n" * (300 << 20))),
+    "hadoop-lz4": (
+        "hadoop-lz4 text",
+        lambda: struct.pack(">II", 4096, 1 << 20) + b"\x1f\n\x01\x00" + b"\xff" * ((1 << 20) - 4),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", BOMBS)
+def test_bombs_are_left_alone(name):
+    """A file that becomes hundreds of times its size is left alone by name, without being held as a whole."""
+    file_format, make = BOMBS[name]
+    bomb = make()
+    assert len(bomb) < 2 << 20
+    pa_before, io = pa.total_allocated_bytes(), MemoryFileIO()
+    tracemalloc.start()
+    try:
+        result, _ = merge([bomb], file_format, io=io)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert (result.status, result.blamed) == (UnitStatus.UNREADABLE, "/t/f0"), result
+    assert peak + pa.total_allocated_bytes() - pa_before < 450 << 20

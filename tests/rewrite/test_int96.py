@@ -7,6 +7,7 @@ import struct
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from footer_edit import set_created_by
 
 from packstone import HiveTable, MergeOptions
 from packstone.model.skipped import SkipKind
@@ -175,3 +176,45 @@ def test_many_rows_and_row_groups(tmp_path):
     (merged,) = folder.iterdir()
     read = pq.read_table(merged, partitioning=None, coerce_int96_timestamp_unit="us")
     assert read["t"].cast(pa.int64()).to_pylist() == [*numbers, LAST]
+
+
+HIVE = "parquet-mr version 1.10.1 (build a89df8f9932b6ef6633d06069e50c9b7970bebd1)"
+OLD_HIVE = "parquet-mr version 1.6.0"
+
+
+@pytest.mark.parametrize(
+    "names", [(HIVE, HIVE), (HIVE, OLD_HIVE), (OLD_HIVE, HIVE), ("impala version 2.9.0",), (None,)]
+)
+def test_the_writer_is_still_named(tmp_path, names):
+    """Hive, Impala and Spark read INT96 by the writer's name: a merged file has the first one's, byte for byte."""
+    folder = tmp_path / "t"
+    for at in range(4):
+        write(folder, str(at), {"t": pa.array([ORDINARY + at], pa.timestamp("us"))})
+        set_created_by(folder / f"{at}.parquet", names[at % len(names)])
+    assert merge(folder).skipped == ()
+    (merged,) = folder.iterdir()
+    assert pq.read_metadata(merged).created_by == (names[0] or "")
+    assert all(kept(folder, 1000 * (ORDINARY + at)) for at in range(4))
+
+
+def test_writers_that_mean_different_times_are_not_mixed(tmp_path):
+    """The same bytes are another time if parquet-mr wrote them: such files never share one."""
+    folder = tmp_path / "t"
+    for at in range(6):
+        write(folder, str(at), {"t": pa.array([ORDINARY + at], pa.timestamp("us"))})
+        set_created_by(folder / f"{at}.parquet", (HIVE, "impala version 2.9.0", None)[at % 3])
+    merge(folder)
+    found = {pq.read_metadata(path).created_by: pq.read_metadata(path).num_rows for path in folder.iterdir()}
+    assert found == {HIVE: 2, "impala version 2.9.0": 2, "": 2}
+
+
+def test_the_writer_does_not_matter_without_int96(tmp_path):
+    """Files of other timestamps are merged whoever wrote them, and the merged file does not name an old writer."""
+    folder = tmp_path / "t"
+    folder.mkdir()
+    for at in range(4):
+        pq.write_table(pa.table({"t": pa.array([at], pa.timestamp("us"))}), folder / f"{at}.parquet")
+        set_created_by(folder / f"{at}.parquet", (OLD_HIVE, None)[at % 2])
+    merge(folder)
+    (merged,) = folder.iterdir()
+    assert pq.read_metadata(merged).created_by.startswith("parquet-cpp-arrow")

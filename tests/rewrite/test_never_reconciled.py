@@ -9,6 +9,7 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from footer_edit import set_codec
 
 from packstone import HiveTable, MergeOptions
 
@@ -169,3 +170,40 @@ def test_created_by_does_not_separate(folder):
     notes = pq.read_metadata(folder / "polars.parquet").metadata
     write(folder / "pyarrow.parquet", arrow, notes=notes)
     assert merged_names(folder) == {frozenset({"polars", "pyarrow"})}
+
+
+FOREIGN = [
+    (3, "LZO", "keep"),
+    (3, "LZO", "zstd"),
+    (5, "Hadoop's LZ4", "keep"),
+    (8, "number 8", "zstd"),
+    (99, "99", "keep"),
+]
+
+
+@pytest.mark.parametrize(("number", "name", "codec"), FOREIGN)
+def test_codecs_of_others_are_left_alone(packstone, lake, number, name, codec):
+    """A codec that PyArrow cannot read and write is a reason in plan and run, not a failure; the rest is merged."""
+    folder = lake.parquet("p=1", files=8)
+    for path in sorted(folder.iterdir())[:4]:
+        pq.write_table(pq.read_table(path, partitioning=None), path, row_group_size=3)
+        set_codec(path, number, last_group_only=path.name.endswith("2.parquet"))
+    before = {path.name: path.read_bytes() for path in sorted(folder.iterdir())[:4]}
+    planned = packstone("plan", lake.table, "--codec", codec, "--min-files", "2", "--format", "json")
+    done = packstone("compact", lake.table, "--codec", codec, "--min-files", "2", "--format", "json")
+    assert (planned.code, done.code) == (0, 0), done.err
+    for path, content in before.items():
+        assert name in planned.skipped(path)
+        assert name in done.skipped(path)
+        assert (folder / path).read_bytes() == content
+    assert (len(done.json["units"]), len(lake.names("p=1"))) == (1, 5)
+
+
+def test_hadoops_lz4_is_read_if_another_codec_is_given(packstone, lake):
+    """PyArrow reads it and cannot write it: ``--codec`` merges such files."""
+    folder = lake.parquet("p=1", codec="lz4")
+    for path in folder.iterdir():
+        set_codec(path, 5)
+    ids = lake.ids()
+    assert packstone("compact", lake.table, "--codec", "zstd").code == 0
+    assert (len(lake.names("p=1")), lake.ids()) == (1, ids)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import decimal
+import json
 import random
 import uuid
 from pathlib import Path
@@ -220,8 +221,46 @@ def test_pandas_range_does_not_separate(folder):
     """Frames of different length differ only in the range of their row index, so they merge; pandas sees all rows."""
     for at in range(3):
         pd.DataFrame({"x": list(range(at + 1))}).to_parquet(folder / f"{at}.parquet")
-    frame = pd.read_parquet(merge(folder))
+    merged = merge(folder)
+    frame = pd.read_parquet(merged)
     assert frame["x"].tolist() == [0, 0, 1, 0, 1, 2]
+    assert pandas_ranges(merged) == [{"kind": "range", "name": None, "start": 0, "stop": 6, "step": 1}]
+
+
+def test_pandas_range_of_a_file_of_copied_pages(folder):
+    """A file that was made by copying pages states the range of all its rows too."""
+    for at in range(3):
+        frame = pd.DataFrame({"x": np.arange(2000) * 1.5 + at})
+        pq.write_table(pa.Table.from_pandas(frame), folder / f"{at}.parquet", use_dictionary=False)
+    merged = merge(folder)
+    assert [index["stop"] for index in pandas_ranges(merged)] == [6000]
+    assert list(pd.read_parquet(merged).index[[0, -1]]) == [0, 5999]
+
+
+@pytest.mark.parametrize(
+    "index", [{"start": 0, "name": "key"}, {"start": 7}, {"start": 0, "step": 2}], ids=["named", "later", "steps"]
+)
+def test_an_index_that_only_the_footer_holds_is_left_alone(folder, index):
+    """A range is the only copy of pandas' row index: such files stay as they are, and the reason names it."""
+    start, step, name = index["start"], index.get("step", 1), index.get("name")
+    for at in range(6):
+        first = start + at * 3 * step
+        rows = pd.RangeIndex(first, first + 3 * step, step, name=name)
+        pd.DataFrame({"x": [1, 2, 3]}, index=rows).to_parquet(folder / f"{at}.parquet")
+    if start == 0:  # the first of them alone might be an index of pandas' making
+        (folder / "0.parquet").unlink()
+    before = {path: path.read_bytes() for path in folder.iterdir()}
+    outcome = HiveTable(str(folder)).compact(MergeOptions(min_files=2))
+    assert (outcome.units, {path: path.read_bytes() for path in folder.iterdir()}) == ((), before)
+    assert len(outcome.skipped) >= len(before)
+    assert all(f"pandas' row index{' key' if name else ''} (" in skip.why for skip in outcome.skipped[: len(before)])
+
+
+def pandas_ranges(path):
+    """The index in pandas' note, which stands in the footer twice."""
+    note = json.loads(pq.read_metadata(path).metadata[b"pandas"])["index_columns"]
+    assert pq.read_schema(path).pandas_metadata["index_columns"] == note
+    return note
 
 
 DUCKDB_TYPES = [

@@ -17,7 +17,7 @@ from packstone.errors import UnreadableFileError
 from packstone.rewrite.codecs.text_codec import TextCodec, TextEncoder, codec_by_ending, read_text
 from packstone.rewrite.orc.compression import decompress_snappy
 from packstone.rewrite.text.compressed import concatenate_compressed
-from packstone.storage.avro_container import _unsnap
+from packstone.storage.avro_container import decompressor
 from packstone.storage.local import LocalFileIO
 
 IO = LocalFileIO()
@@ -135,14 +135,16 @@ def test_joined_text(tmp_path, codec, header_lines):
         assert content.startswith(compress(texts[0]))
 
 
-@pytest.mark.parametrize("decompress", [decompress_snappy, lambda block: _unsnap(block + b"\0\0\0\0")])
+@pytest.mark.parametrize(
+    "decompress", [decompress_snappy, lambda block: decompressor("snappy", "")(block + b"\0\0\0\0")]
+)
 @pytest.mark.parametrize("claimed", [b"\x80\x80\x80\x80\x01", b"\x81\x0b"], ids=["256 MB", "one byte too many"])
 def test_a_damaged_length_of_snappy_asks_for_no_memory(decompress, claimed):
     """A block that says it is longer than any block of its size can be is broken, before memory is asked for it."""
     block = claimed + bytes(22 - len(claimed))  # 22 bytes: 1,408 at most
     tracemalloc.start()
     try:
-        with pytest.raises(ValueError, match=r"a block of Snappy is broken|its length is wrong"):
+        with pytest.raises(ValueError, match=r"a block of Snappy is broken|its length is wrong|more than"):
             decompress(block)
         assert tracemalloc.get_traced_memory()[1] < 1 << 20
     finally:
@@ -154,4 +156,4 @@ def test_no_sound_block_of_snappy_is_too_long():
     plain = bytes(64) * 1_000
     block = b"\x80\xf4\x03" + b"\xf0\x3f" + bytes(64) + b"\xfe\x01\x00" * 999
     assert decompress_snappy(block) == plain
-    assert _unsnap(block + zlib.crc32(plain).to_bytes(4, "big")) == plain
+    assert decompressor("snappy", "")(block + zlib.crc32(plain).to_bytes(4, "big")) == plain

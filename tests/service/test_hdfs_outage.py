@@ -54,6 +54,26 @@ def exists(client, parent):
         return False
 
 
+def wait_until_readable(lake):
+    """Wait until the DataNode has reported its blocks: it takes new ones before that."""
+    parent, until = lake.inside.rpartition("/")[0], time.monotonic() + 120
+    for found in lake.cluster.client().list_status(parent, recursive=True):
+        while not found.isdir and found.length and not is_readable(lake, found.path):
+            assert time.monotonic() < until, found.path
+            time.sleep(0.1)
+
+
+def is_readable(lake, path):
+    """Whether a file can be read now; one that is gone need not be."""
+    try:
+        lake.cluster.get(path)
+    except FileNotFoundError:
+        return True
+    except Exception:  # noqa: BLE001 - whatever the library raises while no DataNode has the block
+        return False
+    return True
+
+
 @pytest.fixture
 def start_compaction(hdfs, use_hdfs, quiet_env):
     """Begin a compaction in a process of its own; gives lake, address and process when its first swap is under way."""
@@ -96,6 +116,7 @@ def test_a_node_dies_and_comes_back(hdfs, start_compaction, packstone, node):
         process.send_signal(signal.SIGSTOP)
     hdfs.stop(node, kill=True)
     hdfs.start(node)
+    wait_until_readable(lake)
     process.send_signal(signal.SIGCONT)
     out, err = process.communicate(timeout=240)
     said = json.loads(out)

@@ -8,6 +8,9 @@ from orc_files import change_footer, change_type
 from pyarrow import orc
 
 from packstone import HiveTable, MergeOptions
+from packstone.rewrite.data_files.orc_output import OrcOutput
+from packstone.rewrite.merge.merge_spec import FileFormat, OutputSpec
+from packstone.storage.local import LocalFileIO
 
 FILES = 5
 EVERY_TYPE = """
@@ -195,3 +198,59 @@ def test_pyarrow_files(spark, tmp_path):
     before = rows_of(spark, folder)
     assert compact(folder) == "rewrite"
     assert rows_of(spark, folder) == before
+
+
+FLOAT_FILTERS = [
+    f"{column} {comparison} {literal}"
+    for column in ("x", "f", "pair.x")
+    for comparison in ("=", "<", "<=", ">", ">=")
+    for literal in ("double('NaN')", "-0.0D", "0.0D", "5.0D", "double('-Infinity')")
+]
+
+
+@pytest.mark.parametrize("rows", [250, 25_000])
+def test_filters_on_floats(spark, tmp_path, hostile, rows):
+    """NaN, infinities and both zeros: statistics of the merged file hide no row that a filter found before."""
+    folder = tmp_path / "t"
+    value = """case {0} when 0 then double('NaN') when 1 then -0.0D when 2 then 0.0D when 3 then double('Infinity')
+        when 4 then double('-Infinity') when 5 then 7.5D when 6 then -1.0D when 7 then null else 2.0D end"""
+    pick = "hash(id div {0}) % 9" if rows > 1_000 else "abs(hash(id)) % 9"
+    x = value.format(pick.format(3_000))
+    columns = f"id, {x} x, cast({x} as float) f, named_struct('x', {x}) pair"
+    write(spark, folder, codec="zlib", columns=columns, rows=rows)
+    hostile({"spark.sql.orc.filterPushdown": "true"})
+    before = counts_of(spark, folder, FLOAT_FILTERS)
+    compact(folder)
+    after = counts_of(spark, folder, FLOAT_FILTERS)
+    assert dict(zip(FLOAT_FILTERS, after, strict=True)) == dict(zip(FLOAT_FILTERS, before, strict=True))
+
+
+@pytest.mark.parametrize("codec", ["zlib", "none"])
+def test_times_before_1970_behind_an_index(spark, tmp_path, hostile, codec):
+    """Fractions before 1970 that were encoded again: Java finds them by the row index, and by their own statistics."""
+    rows = 45_000  # some groups of 10,000, in more than one stripe
+    early = [None if at % 11 == 0 else -2_000_000 - at * 1_000_003 for at in range(rows)]
+    table = pa.table(
+        {
+            "id": list(range(rows)),
+            "at": pa.array(early, pa.timestamp("us")),
+            "list": pa.array([[one] * (at % 3) for at, one in enumerate(early)], pa.list_(pa.timestamp("us"))),
+            "noise": [f"{at * 7919 % 99_991}" * 9 for at in range(rows)],
+        }
+    )
+    spec = OutputSpec(directory=str(tmp_path), file_format=FileFormat.ORC, compression=codec, block_bytes=1 << 18)
+    output = OrcOutput(LocalFileIO(), str(tmp_path / "a.orc"), schema=table.schema, output=spec, sample=table)
+    output.write(table)
+    output.close()
+    hostile({"spark.sql.orc.filterPushdown": "true"})
+    frame = spark.read.orc(str(tmp_path / "a.orc"))
+    texts = ["id", "cast(at as string) at", "cast(list as string) list"]
+    found = {row.id: (row.at, row.list) for row in frame.selectExpr(*texts).collect()}
+    assert [found[at][0] is None for at in range(rows)] == [one is None for one in early]
+    for place in (0, 9_999, 10_000, 20_001, 31_234, rows - 1):
+        near = frame.where(f"id between {place - 2} and {place + 2}").selectExpr(*texts).collect()
+        assert {row.id: (row.at, row.list) for row in near} == {
+            at: found[at] for at in range(max(0, place - 2), min(rows, place + 3))
+        }
+        if found[place][0] is not None:
+            assert frame.where(f"at = timestamp'{found[place][0]}'").count() == 1

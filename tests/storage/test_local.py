@@ -143,9 +143,40 @@ def test_owner_group_and_mode_are_set(tmp_path):
     assert io.stat(path).permissions == wanted
 
 
-def test_records_may_be_read_by_all_who_may_see_the_table(tmp_path):
-    """Records are 0644 whatever the temporary file's mode was."""
+@pytest.mark.parametrize(("folder", "file"), [(0o755, 0o644), (0o750, 0o640), (0o700, 0o600), (0o777, 0o644)])
+def test_a_new_file_is_as_open_as_its_folder(tmp_path, folder, file):
+    """Whoever may enter the folder may read records and data files; only their owner writes them."""
     io = LocalFileIO()
+    tmp_path.chmod(folder)
     io.write_new(str(tmp_path / "a"), b"")
     io.replace(str(tmp_path / "b"), b"")
-    assert {io.stat(str(tmp_path / name)).permissions.mode for name in "ab"} == {0o644}
+    io.open_output(str(tmp_path / "c")).close()
+    assert {io.stat(str(tmp_path / name)).permissions.mode for name in "abc"} == {file}
+    io.limited(0o600).open_output(str(tmp_path / "d")).close()
+    assert io.stat(str(tmp_path / "d")).permissions.mode == 0o600
+
+
+@pytest.mark.parametrize("above", [0o755, 0o750, 0o700])
+@pytest.mark.parametrize("like", [None, 0o755, 0o750, 0o700, 0o500])
+def test_a_new_folder_is_never_more_open(tmp_path, above, like):
+    """Neither than the one above it nor than what it is made for; its owner may always use it."""
+    tmp_path.chmod(above)
+    limit = None if like is None else Permissions(mode=like)
+    LocalFileIO().make_dirs(str(tmp_path / "a" / "b"), like=limit)
+    for made in (tmp_path / "a", tmp_path / "a" / "b"):
+        assert made.stat().st_mode & 0o777 == (above & (0o777 if like is None else like)) | 0o700
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can make folders of other groups")
+def test_the_group_is_that_of_the_table_or_nobody(tmp_path, children, open_to_all):
+    """A mode for a group is for the table's group; who may not give a folder to it gives the group nothing."""
+    limit = Permissions(gid=NOBODY, mode=0o750)
+    LocalFileIO().make_dirs(str(tmp_path / "a"), like=limit)
+    made = (tmp_path / "a").stat()
+    assert (made.st_gid, made.st_mode & 0o777) == (NOBODY, 0o750)
+    open_to_all.chmod(0o777)
+    done = children.run("make_dirs_like", uid=NOBODY, path=str(open_to_all / "b"), gid=4, mode=0o750)
+    assert "error" not in done, done["message"]
+    made = (open_to_all / "b").stat()
+    assert (made.st_gid, made.st_mode & 0o777) != (4, 0o750)
+    assert made.st_mode & 0o070 == 0

@@ -35,6 +35,7 @@ def read_merge_options(typed: dict[str, Any]) -> MergeOptions:
         codec=typed["codec"],
         header_lines=typed["header"],
         verify=Verify(typed.get("verify_mode") or "content"),
+        accept_invalid_text=typed.get("accept_invalid_text", False),
         min_age_seconds=parse_duration(typed.get("min_age") or "0s").total_seconds(),
         keep_days=typed.get("keep_days", 7.0),
         backup_root=parse_location(backup).path if backup else None,
@@ -71,6 +72,7 @@ def read_paimon_options(typed: dict[str, Any]) -> PaimonOptions:
         leftovers=typed["leftovers"],
         single_writer=typed.get("single_writer", False),
         verify=Verify(typed.get("verify_mode") or "content"),
+        accept_invalid_text=typed.get("accept_invalid_text", False),
         commit_every_bytes=parse_bytes(typed.get("commit_every") or "16G"),
     )
 

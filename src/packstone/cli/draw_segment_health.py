@@ -27,7 +27,7 @@ def draw_segment_health(console: Any, health: SegmentHealth) -> None:  # noqa: A
     if health.retired_segments:
         size = format_bytes(health.retired_bytes)
         console.print(f"{many(health.retired_segments, 'compacted or deleted segment')}, {size}, wait for `clean`")
-    for one in health.running:
+    for one in (one for one in health.running if one["alive"]):  # of one that died, a hazard tells
         console.print(
             f"at work: {one['what']} ({one['process'] or 'its process is not known'})", style="cyan", markup=False
         )

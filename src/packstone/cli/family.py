@@ -68,7 +68,8 @@ PAIMON_ONLY = frozenset(
     }
 )
 SEGMENTS_ONLY = frozenset({"ids", "major_size_mb", "properties"})
-_NOT_SEGMENTS = frozenset({"where"})  # a segment table has no partitions
+# A segment table has no partitions, and holds only text that was checked when it was loaded.
+_NOT_SEGMENTS = frozenset({"where", "accept_invalid_text"})
 
 
 def families_of_option(name: str | None) -> tuple[str, ...]:

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from packstone.cli.early_signals import INTERRUPTED
+
+# isort: split
 import importlib
 import itertools
+import logging
 import os
 import sys
 from typing import Any
@@ -11,7 +15,7 @@ from typing import Any
 import click
 
 from packstone import __version__
-from packstone.errors import ConflictError, PackstoneError, storage_sentence
+from packstone.errors import ConflictError, PackstoneError, UnavailableError, storage_sentence
 
 # Command -> (module, what it does). The help of the whole program imports none of the modules.
 COMMANDS: dict[str, tuple[str, str]] = {
@@ -76,6 +80,9 @@ def run(arguments: list[str]) -> int:
     """Run the command line; return the exit code."""
     from packstone.service.interrupts import Interrupted, interruptible
 
+    if not _wants_trace(arguments) and not logging.root.handlers:
+        # Py4J logs a traceback for each call that a signal or a dead JVM ends; we say what happened in one sentence.
+        logging.root.addHandler(logging.NullHandler())
     try:
         with interruptible():
             result: Any = cli.main(arguments, prog_name="packstone", standalone_mode=False)
@@ -86,9 +93,9 @@ def run(arguments: list[str]) -> int:
     except click.ClickException as error:
         return _fail(_usage_sentence(error), error.exit_code, arguments)
     except PackstoneError as error:
-        return _fail(error.message, error.exit_code, arguments, is_conflict=isinstance(error, ConflictError))
+        return _fail_by(error, arguments)
     except (Interrupted, KeyboardInterrupt, click.Abort):
-        return _fail("Interrupted; nothing is half done.", 1, arguments)
+        return _fail(INTERRUPTED, 1, arguments)
     except BrokenPipeError:
         # Whoever read our output has seen enough; Python would complain once more while it ends.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -106,6 +113,14 @@ def _usage_sentence(error: click.ClickException) -> str:
     said = " ".join(error.format_message().split()).rstrip(".")
     context = error.ctx if isinstance(error, click.UsageError) else None
     return f"{said}; see `{context.command_path} --help`." if context is not None else f"{said}."
+
+
+def _fail_by(error: PackstoneError, arguments: list[str]) -> int:
+    from packstone.service.interrupts import was_interrupted
+
+    if isinstance(error, UnavailableError) and was_interrupted():
+        return _fail(INTERRUPTED, 1, arguments)
+    return _fail(error.message, error.exit_code, arguments, is_conflict=isinstance(error, ConflictError))
 
 
 def _fail(message: str, code: int, arguments: list[str], *, is_conflict: bool = False) -> int:

@@ -64,10 +64,10 @@ merge_options = _stack(
     click.option(
         "--header",
         type=int,
-        default=0,
-        show_default=True,
+        default=None,
         metavar="N",
-        help="Text files begin with N header lines; one copy is kept.",
+        help="Text files begin with N header lines, of which one copy is kept; 0: with none. Without this, files that "
+        "seem to have a header are left alone.",
     ),
 )
 
@@ -119,6 +119,11 @@ run_options = _stack(
         default="content",
         show_default=True,
         help="Prove every row, or only their number.",
+    ),
+    click.option(
+        "--accept-invalid-text",
+        is_flag=True,
+        help="Merge files whose strings are not UTF-8 (Latin-1, for example) instead of leaving them alone.",
     ),
     click.option(
         "--backup",

@@ -1,8 +1,8 @@
-"""Rows as CSV and as JSON, batch by batch, so that an answer of any length needs little memory.
+r"""Rows as CSV and as JSON, batch by batch, so that an answer of any length needs little memory.
 
-CSV: a header, commas, null as nothing and an empty text as ``""``, so that both come back as they were. JSON: an array
-for each row, in the order of ``columns``. Times are ISO 8601, decimals and what JSON has no number for (NaN) are texts,
-bytes are hexadecimal digits, a map is an array of pairs.
+CSV: a header, commas, null as nothing and an empty text as ``""``, bytes as ``\x`` and hexadecimal digits, so that
+`segments load` reads all of them as they were. JSON: an array for each row, in the order of ``columns``. Times are ISO
+8601, decimals and what JSON has no number for (NaN) are texts, bytes hexadecimal digits, a map is an array of pairs.
 """
 
 from __future__ import annotations
@@ -27,8 +27,10 @@ _QUOTED = frozenset(',"\r\n')
 def print_csv(schema: pa.Schema, batches: Iterable[pa.RecordBatch], *, echo: Callable[[str], None]) -> None:
     """Print rows as CSV."""
     echo(",".join(_field(name) for name in schema.names))
-    for row in _rows(batches):
-        echo(",".join(_field(value) for value in row))
+    for batch in batches:
+        columns = [[_csv_value(value) for value in column.to_pylist()] for column in batch.columns]
+        for row in zip(*columns, strict=True):
+            echo(",".join(_field(value) for value in row))
 
 
 def print_json(
@@ -90,6 +92,10 @@ def plain_value(value: Any) -> Any:  # noqa: ANN401 - any value of a table
 def iso_moment(value: datetime) -> str:
     """A moment in UTC with its offset, a wall time without one."""
     return (value if value.tzinfo is None else value.astimezone(UTC)).isoformat()
+
+
+def _csv_value(value: Any) -> Any:  # noqa: ANN401 - any value of a table
+    return f"\\x{value.hex().upper()}" if isinstance(value, bytes) else plain_value(value)
 
 
 def _float_text(value: float) -> str:

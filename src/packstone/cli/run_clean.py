@@ -35,10 +35,11 @@ def clean_hive(target: str, typed: dict[str, Any]) -> int:
         elif not typed["dry_run"]:
             report = table.clean()
     lines += [f"left alone, it is not the file that was recorded: {path}" for path in report.changed]
+    lines += [f"left alone: {why}" for why in report.damaged]
     lines += [f"left for the next time: {why}" for why in report.busy]
     lines += [f"{many(report.kept_runs, 'run')} still within the time to keep."] if report.kept_runs else []
     _show(report.to_json(), lines, typed)
-    return 0
+    return 1 if report.damaged else 0
 
 
 def clean_paimon(path: str, typed: dict[str, Any]) -> int:

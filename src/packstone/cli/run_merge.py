@@ -17,10 +17,11 @@ from packstone.cli.arguments import (
 )
 from packstone.cli.family import family_of
 from packstone.cli.named_target import named_table
-from packstone.cli.output import show
+from packstone.cli.output import plain_text, show
 from packstone.cli.progress_bar import BarProgress
 from packstone.cli.run_hook import run_hook
 from packstone.errors import InvalidInputError
+from packstone.model.skipped import SkipKind
 from packstone.strategy.small_files import REASON as SMALL_FILES
 from packstone.tables.probe import Family
 
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
     from packstone.model.outcome import Outcome
     from packstone.service.named_table import NamedTable
     from packstone.storage.location import Location
+
+_NAMED = 3  # unreadable files named on stderr; the outcome names all
 
 
 def run_merge(command: str, location: Location, typed: dict[str, Any]) -> int:
@@ -161,4 +164,14 @@ def show_outcome(outcome: Outcome, *, output_format: str) -> int:
     for warning in outcome.warnings:
         click.echo(f"packstone: {warning}", err=True)
     show(outcome.to_json(), output_format=output_format, draw=lambda console: draw_outcome(console, outcome))
+    broken = [skip.what for skip in outcome.skipped if skip.kind is SkipKind.UNREADABLE]
+    if broken and outcome.status.exit_code and output_format != "json":
+        click.echo(f"packstone: {plain_text(_left_alone(broken))}", err=True)
     return outcome.status.exit_code
+
+
+def _left_alone(broken: list[str]) -> str:
+    """Name what explains the exit code, also for one who sees only stderr."""
+    more = f" and {len(broken) - _NAMED} more" if len(broken) > _NAMED else ""
+    count = "1 file cannot be read and was" if len(broken) == 1 else f"{len(broken)} files cannot be read and were"
+    return f"{count} left alone: {', '.join(broken[:_NAMED])}{more}."

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from packstone.model.record_fields import Count, Mode, Name, OwnerId
+
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
 class Permissions:
@@ -13,12 +15,12 @@ class Permissions:
     of an ACL, extended attributes. Records of before there were stores other than local ones lack the later fields.
     """
 
-    uid: int = -1
-    gid: int = -1
-    mode: int
+    uid: OwnerId = -1
+    gid: OwnerId = -1
+    mode: Mode
     owner: str = ""
     group: str = ""
-    replication: int = 0  # 0: the store has none
+    replication: Count = 0  # 0: the store has none
     attributes: tuple[str, ...] = ()
 
     def __str__(self) -> str:
@@ -31,8 +33,8 @@ class Permissions:
 class FileEntry:
     """A visible data file: its name inside the partition, its size, when and by whom it was written."""
 
-    name: str
-    size_bytes: int
+    name: Name
+    size_bytes: Count
     mtime_ns: int
     permissions: Permissions
 

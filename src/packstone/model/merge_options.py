@@ -20,8 +20,9 @@ class MergeOptions:
     target_bytes: int = DEFAULT_BLOCK_BYTES
     min_files: int = 5
     codec: str = "keep"
-    header_lines: int = 0
+    header_lines: int | None = None  # None: not said, so files that may have a header are left alone
     verify: Verify = Verify.CONTENT
+    accept_invalid_text: bool = False  # merge files whose strings are not UTF-8, such as Latin-1, too
     min_age_seconds: float = 0.0
     keep_days: float = 7.0
     backup_root: str | None = None
@@ -34,7 +35,7 @@ class MergeOptions:
             raise InvalidInputError(f"--min-files is {self.min_files}; it must be at least 2.")
         if self.codec not in CODECS:
             raise InvalidInputError(f"--codec {self.codec} is unknown; use one of {', '.join(CODECS)}.")
-        if self.header_lines < 0:
+        if self.header_lines is not None and self.header_lines < 0:
             raise InvalidInputError(f"--header is {self.header_lines}; it must not be negative.")
         if not 0 <= self.keep_days <= _MAX_KEEP_DAYS:  # so written, NaN is refused too
             raise InvalidInputError(f"--keep-days is {self.keep_days:g}; it must be from 0 to {_MAX_KEEP_DAYS}.")

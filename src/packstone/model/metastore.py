@@ -90,17 +90,22 @@ class TableFacts:
             return _PROVIDERS.get(self.provider, FileFormat.UNKNOWN)
         return (storage or self.storage).file_format
 
-    def header_lines(self, partition: PartitionFacts | None = None) -> int:
-        """How many lines at the beginning of a text file are no rows."""
-        return _count(self._setting(HEADER, partition))
+    def header_lines(self, partition: PartitionFacts | None = None) -> int | None:
+        """How many lines at the beginning of a text file are no rows; None if the metastore does not say."""
+        if self.provider == "csv":  # Spark's own tables have an option of another name
+            options = {key.lower(): value for key, value in self.storage.serde_params.items()}
+            given = options.get("header")
+            return None if given is None else int(given.lower() == "true")
+        given = self._setting(HEADER, partition)
+        return None if given is None else _count(given)
 
     def footer_lines(self, partition: PartitionFacts | None = None) -> int:
         """How many lines at the end of a text file are no rows."""
-        return _count(self._setting(FOOTER, partition))
+        return _count(self._setting(FOOTER, partition) or "0")
 
-    def _setting(self, key: str, partition: PartitionFacts | None) -> str:
+    def _setting(self, key: str, partition: PartitionFacts | None) -> str | None:
         serde = (partition.storage if partition is not None else self.storage).serde_params
-        return serde.get(key) or self.params.get(key) or "0"
+        return serde.get(key) or self.params.get(key) or None
 
     def __str__(self) -> str:
         return f"{self.full_name} {self.file_format()} {self.location}"

@@ -38,6 +38,7 @@ class PaimonOptions:
     leftovers: bool = False
     single_writer: bool = False  # nobody else writes to the table meanwhile; on object stores somebody has to say so
     verify: Verify = Verify.CONTENT
+    accept_invalid_text: bool = False  # merge files whose strings are not UTF-8, such as Latin-1, too
     commit_every_bytes: int = 16 * _GB
     task_bytes: int = 256 * _MB  # a bigger rewrite is split by key over tasks
     memory_bytes: int = 256 * _MB

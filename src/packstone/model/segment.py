@@ -17,6 +17,7 @@ from enum import StrEnum
 
 from packstone.errors import InvalidInputError
 from packstone.model.megabytes import format_mb, parse_mb
+from packstone.model.record_fields import Count
 
 _ID = re.compile(r"(0|[1-9][0-9]*)(?:\.([1-9][0-9]*))?")
 _SEGMENT = re.compile(
@@ -45,8 +46,8 @@ class SegmentStatus(StrEnum):
 class SegmentId:
     """The load it begins with, and the number of merges; compares as a pair."""
 
-    load: int
-    merges: int = 0
+    load: Count
+    merges: Count = 0
 
     @classmethod
     def parse(cls, text: str) -> SegmentId:

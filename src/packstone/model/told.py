@@ -16,7 +16,7 @@ class Told:
 
     name: str  # of the partition, as Hive spells it; empty for a table without partitions
     file_format: FileFormat
-    header_lines: int = 0
+    header_lines: int | None = None  # None: it does not say
     values: Mapping[str, str | None] | None = None
     refused: str | None = None
 

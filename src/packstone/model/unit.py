@@ -43,12 +43,18 @@ class UnitSpec:
     codec: str = "keep"
     header_lines: int = 0
     verify: Verify = Verify.CONTENT
+    accept_invalid_text: bool = False
     permissions: Permissions
 
     @property
     def input_bytes(self) -> int:
         """How much is read."""
         return sum(file.size_bytes for file in self.inputs)
+
+    @property
+    def checks_text(self) -> bool:
+        """Whether an input whose strings are not valid UTF-8 is left alone."""
+        return self.verify is Verify.CONTENT and not self.accept_invalid_text
 
     def __str__(self) -> str:
         return f"u{self.unit} {self.partition or '.'} {len(self.inputs)} files {self.input_bytes}B {self.how}"

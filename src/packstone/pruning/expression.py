@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 Plain = bool | int | Decimal | float | str | bytes | date | datetime | None
 
 
+_HASHED_VALUES = 16
+
+
 class Kind(StrEnum):
     """What a literal was written as. Values alone do not tell: to Python, 1, 1.0 and True are equal."""
 
@@ -92,14 +95,21 @@ class Filter:
 @final
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Compare(Filter):
-    """``column op literal``; unknown if either is NULL."""
+    """``column op literal``; unknown if either is NULL.
+
+    ``as_text``: written as LIKE without a wildcard, which compares texts whatever the column holds (`=` or `<>`).
+    """
 
     column: str
     op: Op
     literal: Literal | pa.Scalar
+    as_text: bool = False
 
     def __str__(self) -> str:
         """Print it as SQL."""
+        if self.as_text and isinstance(self.literal, Literal):
+            pattern = re.sub(r"[\\%_]", r"\\\g<0>", str(self.literal.value))
+            return f"{_name_sql(self.column)} {'NOT ' if self.op is Op.NE else ''}LIKE {_literal_sql(pattern)}"
         return f"{_name_sql(self.column)} {self.op} {_value_sql(self.literal)}"
 
 
@@ -128,8 +138,9 @@ class ValueSet:
         return self.array.equals(other.array) or _bits(self.array) == _bits(other.array)
 
     def __hash__(self) -> int:
-        """Cheap: sets are compared rarely, and may be long."""
-        return hash((str(self.array.type), len(self.array)))
+        """Of some values, because sets may be long; of all that a short one has, because filters may have many."""
+        step = max(1, len(self.array) // _HASHED_VALUES)
+        return hash((str(self.array.type), len(self.array), *map(_hashable, self.array[::step])))
 
 
 @final
@@ -353,6 +364,12 @@ def _columns(expression: Expression) -> Iterator[str]:
             yield expression.column
 
 
+def _hashable(scalar: pa.Scalar) -> object:
+    """Times by their ticks, which need no pandas; NaN as a number that equals itself."""
+    value = scalar.value if hasattr(scalar, "value") else scalar.as_py()
+    return 0.0 if isinstance(value, float) and math.isnan(value) else value
+
+
 _FLOATS = frozenset({"halffloat", "float", "double"})  # as Arrow prints its types
 
 
@@ -408,7 +425,12 @@ def _name_sql(name: str) -> str:
 
 
 def _value_sql(value: Literal | pa.Scalar) -> str:
-    return _literal_sql(value.value if isinstance(value, Literal) else value.as_py())
+    if isinstance(value, Literal):
+        return _literal_sql(value.value)
+    plain = value.as_py()
+    # With BD it has the digits of the column and no more. Beside another number of digits, Spark compares in a type
+    # that may have fewer behind the point: to Spark 4.3, 2 = 1.5 is true if the 2 is a decimal(38,0).
+    return f"{plain:f}BD" if isinstance(plain, Decimal) else _literal_sql(plain)
 
 
 def _literal_sql(value: Plain) -> str:

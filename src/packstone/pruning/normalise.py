@@ -24,6 +24,7 @@ column of text and another on one of numbers. Unresolved trees get the other rul
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Final, assert_never
 
 from packstone.pruning.expression import (
@@ -133,7 +134,7 @@ def _negated(part: Expression) -> Expression:
             return all_of(_negated(inner) for inner in part.parts)
         case Compare():
             # Right for NaN too: it has its place in the order, so of < and >= one always holds.
-            return Compare(column=part.column, op=_OPPOSITE[part.op], literal=part.literal)
+            return replace(part, op=_OPPOSITE[part.op])
         case OneOf():
             return OneOf(column=part.column, literals=part.literals, negated=not part.negated)
         case IsNull():

@@ -8,6 +8,7 @@ text                                           becomes
 ``a [NOT] IN (1, NULL)``                       OneOf
 ``a BETWEEN 1 AND 2``                          ``a >= 1 AND a <= 2``
 ``a IS [NOT] NULL``, ``a IS TRUE``             IsNull; ``a <=> TRUE``
+``a LIKE 'x'``                                 Compare, as texts: there is no wildcard
 ``a LIKE 'x%'``, ``startswith(a, 'x')``        StartsWith; any other pattern is Unknown
 ``flag``                                       ``flag = TRUE``
 ``1 = 1``                                      Truth
@@ -21,6 +22,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
+from dataclasses import replace
 from decimal import Decimal
 from typing import TYPE_CHECKING, Final
 
@@ -42,6 +44,8 @@ from packstone.pruning.expression import (
     any_of,
     literal,
 )
+from packstone.pruning.like_pattern import split_like
+from packstone.pruning.sql_condition import check_digits, parse_condition, shorten
 from packstone.pruning.text_values import text_to_date, text_to_double, text_to_timestamp
 
 if TYPE_CHECKING:
@@ -56,33 +60,18 @@ _EXACT = frozenset({Kind.INTEGER, Kind.DECIMAL})
 def parse_filter(sql: str) -> Expression:
     """Parse a filter; InvalidInputError, one sentence, if it is no SQL or could not be one of rows."""
     # Importing it takes half a second, which only commands with a filter should pay.
-    import sqlglot  # noqa: PLC0415
-    from sqlglot import errors, exp  # noqa: PLC0415
+    from sqlglot import exp  # noqa: PLC0415
 
+    tree = parse_condition(sql, what="The filter")
     try:
-        # Not parse_one, which joins conditions around a semicolon to one block; that would pass as Unknown.
-        trees = sqlglot.Dialect.get_or_raise("spark").parse_into(exp.Condition, sql)
-        if len(trees) != 1 or trees[0] is None:
-            raise InvalidInputError(f"The filter {sql!r} is not valid SQL: one condition is needed.", sql=sql)
-        tree = trees[0]
         if tree.find(exp.Query, exp.AggFunc, exp.Window, exp.Command, exp.Placeholder):
             raise InvalidInputError(
-                f"The filter {sql!r} must be one test of each row, without queries, sums or parameters.", sql=sql
+                f"The filter {shorten(sql)!r} must be one test of each row, without queries, sums or parameters.",
+                sql=sql,
             )
         return _Reader(sql).condition(tree)
-    except errors.ParseError as error:
-        raise InvalidInputError(f"The filter {sql!r} is not valid SQL{_near(error)}.", sql=sql) from None
-    except errors.SqlglotError:
-        raise InvalidInputError(f"The filter {sql!r} is not valid SQL: a quote is not closed.", sql=sql) from None
     except RecursionError:
         raise InvalidInputError("The filter is nested too deeply.", sql=sql) from None
-
-
-def _near(error: Exception) -> str:
-    details = getattr(error, "errors", None)
-    if not details:
-        return ""
-    return f" near {details[0]['highlight']!r} (column {details[0]['col']})"
 
 
 class _NotUnderstoodError(Exception):
@@ -184,30 +173,10 @@ class _Reader:
         if node.key == "like":
             if not isinstance(pattern.value, str):
                 raise _NotUnderstoodError
-            pattern = literal(self._like_prefix(pattern.value, escape))
-        elif pattern.kind not in {Kind.STRING, Kind.BINARY}:
+            return _like(column, pattern.value, escape=escape)
+        if pattern.kind not in {Kind.STRING, Kind.BINARY}:
             raise _NotUnderstoodError
         return StartsWith(column=column, prefix=pattern)
-
-    def _like_prefix(self, pattern: str, escape: str) -> str:
-        """The text before the one or more ``%`` that must be the only wildcards and at the end."""
-        prefix: list[str] = []
-        characters = iter(pattern)
-        for character in characters:
-            if character == escape:
-                escaped = next(characters, "")
-                if escaped not in {"%", "_", escape}:
-                    raise InvalidInputError(
-                        f"The LIKE pattern {pattern!r} has a {escape!r} that stands before no % or _.", sql=self._sql
-                    )
-                prefix.append(escaped)
-            elif character == "%" and not set(characters) - {"%"}:
-                return "".join(prefix)
-            elif character in {"%", "_"}:
-                break
-            else:
-                prefix.append(character)
-        raise _NotUnderstoodError
 
     def _literal(self, node: exp.Expr) -> Literal:
         value = node.unnest()
@@ -226,8 +195,7 @@ class _Reader:
             case "cast" | "trycast" if value.this.key == "literal":
                 return self._cast(value)
             case "concat":
-                # 'it''s' is "its" to Spark 3 and "it's" to Spark 4.
-                raise self._refuse(value, r"adjacent strings; write a quote inside a string as \'")
+                raise self._refuse(value, "two strings side by side; write a quote inside a string as ''")
         raise _NotUnderstoodError
 
     def _cast(self, node: exp.Expr) -> Literal:
@@ -249,8 +217,8 @@ class _Reader:
         raise _NotUnderstoodError
 
     def _refuse(self, node: exp.Expr, reason: str) -> InvalidInputError:
-        construct = node.sql(dialect="spark")
-        message = f"The filter {self._sql!r} cannot be used because of {construct!r}: {reason}."
+        construct = shorten(node.sql(dialect="spark"))
+        message = f"The filter {shorten(self._sql)!r} cannot be used because of {construct!r}: {reason}."
         return InvalidInputError(message, sql=self._sql, construct=construct)
 
 
@@ -288,6 +256,8 @@ def _negate_leaf(expression: Expression) -> Expression:
             return OneOf(column=expression.column, literals=expression.literals, negated=True)
         case IsNull(negated=False):
             return IsNull(column=expression.column, negated=True)
+        case Compare(as_text=True, op=Op.EQ):
+            return replace(expression, op=Op.NE)
         case StartsWith(negated=False):
             return StartsWith(column=expression.column, prefix=expression.prefix, negated=True)
     return Not(part=expression)
@@ -315,7 +285,25 @@ def _unknown(node: exp.Expr) -> Unknown:
     return Unknown(text=node.sql(dialect="spark"), columns=tuple(columns))
 
 
+def _like(column: str, pattern: str, *, escape: str) -> Expression:
+    """A comparison if there is no wildcard, a prefix if there is nothing but ``%`` at the end."""
+    text: list[str] = []
+    ends = 0
+    for character, is_wildcard in split_like(pattern, escape=escape):
+        if is_wildcard and character == "%":
+            ends += 1
+        elif is_wildcard or ends:
+            raise _NotUnderstoodError
+        else:
+            text.append(character)
+    value = literal("".join(text))
+    if ends:
+        return StartsWith(column=column, prefix=value)
+    return Compare(column=column, op=Op.EQ, literal=value, as_text=True)
+
+
 def _number(text: str) -> Literal:
+    check_digits(text, what="The filter")
     if text.isdigit():
         return literal(int(text))
     return literal(float(text) if "e" in text.lower() else Decimal(text))

@@ -24,14 +24,16 @@ error that depends on the order of the operands would come and go with unrelated
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from decimal import Decimal
 from enum import StrEnum
-from typing import TYPE_CHECKING, TypeVar, assert_never
+from typing import TYPE_CHECKING, Final, TypeVar, assert_never
 
 from packstone.errors import InvalidInputError
+from packstone.pruning.like_pattern import LikePattern, parse_like
+from packstone.pruning.sql_condition import check_digits, parse_condition, shorten
 
 if TYPE_CHECKING:
     from sqlglot import exp
@@ -40,6 +42,7 @@ Truth = bool | None  # None is SQL's UNKNOWN
 Scalar = str | Decimal | date
 _Ordered = TypeVar("_Ordered", str, Decimal, date)
 
+MAX_TESTS: Final = 20_000  # beside lists; about 40 ms for each partition
 _NUMBER = re.compile(r"[+-]?[0-9]+(\.[0-9]*)?|[+-]?\.[0-9]+")
 _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 
@@ -89,10 +92,10 @@ class OneOf:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Like:
-    """``column LIKE pattern``, the pattern already a regular expression; None is a NULL pattern."""
+    """``column LIKE pattern``; a pattern of None is NULL."""
 
     column: str
-    regex: re.Pattern[str] | None
+    pattern: LikePattern | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,27 +140,30 @@ class PartitionPredicate:
 
 def parse_predicate(sql: str, columns: tuple[str, ...]) -> PartitionPredicate:
     """Parse a condition on the partition columns ``columns``; names compare without regard to case."""
-    # Importing it takes half a second, which only commands with a condition should pay.
-    import sqlglot  # noqa: PLC0415
-    from sqlglot import errors, exp  # noqa: PLC0415
-
+    tree = parse_condition(sql, what="The condition")
     try:
-        tree = sqlglot.parse_one(sql, read="spark", into=exp.Condition)
         condition = _Reader(sql=sql, columns=columns).condition(tree)
-    except errors.ParseError as error:
-        raise InvalidInputError(f"The condition {sql!r} is not valid SQL{_near(error)}.", sql=sql) from None
-    except errors.SqlglotError:
-        raise InvalidInputError(f"The condition {sql!r} is not valid SQL: a quote is not closed.", sql=sql) from None
     except RecursionError:
         raise InvalidInputError("The condition is nested too deeply.", sql=sql) from None
+    _check_size(condition)
     return PartitionPredicate(sql=sql, condition=condition)
 
 
-def _near(error: Exception) -> str:
-    details = getattr(error, "errors", None)
-    if not details:
-        return ""
-    return f" near {details[0]['highlight']!r} (column {details[0]['col']})"
+def _check_size(condition: Condition) -> None:
+    """Every partition is tested against every test, so their number has a limit."""
+    count, waiting = 0, [condition]
+    while waiting:
+        match waiting.pop():
+            case AllOf(parts=parts) | AnyOf(parts=parts):
+                waiting += parts
+            case Not(part=part):
+                waiting.append(part)
+            case _:
+                count += 1
+    if count > MAX_TESTS:
+        raise InvalidInputError(
+            f"The condition has {count:,} tests; at most {MAX_TESTS:,} are allowed beside lists: write column IN (…)."
+        )
 
 
 _ORDERS = {"lt": Order.LT, "lte": Order.LE, "gt": Order.GT, "gte": Order.GE}
@@ -185,9 +191,9 @@ class _Reader:
             case "not":
                 return Not(part=self.condition(node.this))
             case "and":
-                return AllOf(parts=tuple(self.condition(part) for part in node.flatten()))
+                return _all_of([self.condition(part) for part in node.flatten()])
             case "or":
-                return AnyOf(parts=tuple(self.condition(part) for part in node.flatten()))
+                return _any_of([self.condition(part) for part in node.flatten()])
             case "boolean":
                 return Constant(truth=bool(node.this))
             case "null":
@@ -229,27 +235,10 @@ class _Reader:
     def _like(self, node: exp.Expr) -> Condition:
         column, pattern = self._column(node.this), self._literal(node.expression)
         if pattern is None:
-            return Like(column=column, regex=None)
+            return Like(column=column, pattern=None)
         if not isinstance(pattern, str):
             raise self._unsupported(node.expression, hint="LIKE needs a quoted pattern")
-        return Like(column=column, regex=self._like_regex(pattern))
-
-    def _like_regex(self, pattern: str) -> re.Pattern[str]:
-        """Translate ``%`` and ``_``; a backslash makes the next one (or itself) plain, as in Spark."""
-        parts: list[str] = []
-        characters = iter(pattern)
-        for character in characters:
-            if character == "\\":
-                escaped = next(characters, "")
-                if escaped not in ("%", "_", "\\"):
-                    raise InvalidInputError(
-                        f"The LIKE pattern {pattern!r} has a backslash that stands before no % or _.",
-                        sql=self._sql,
-                    )
-                parts.append(re.escape(escaped))
-            else:
-                parts.append({"%": ".*", "_": "."}.get(character, re.escape(character)))
-        return re.compile("".join(parts), re.DOTALL)
+        return Like(column=column, pattern=parse_like(pattern))
 
     def _column(self, node: exp.Expr) -> str:
         """Return the lower-case name of a partition column."""
@@ -261,7 +250,8 @@ class _Reader:
         if column.name.lower() not in (known.lower() for known in self._columns):
             known = ", ".join(self._columns) or "none, for the table is not partitioned"
             raise InvalidInputError(
-                f"The condition {self._sql!r} names {column.name!r}, which is no partition column; there are: {known}.",
+                f"The condition {shorten(self._sql)!r} names {column.name!r}, which is no partition column; there are: "
+                f"{known}.",
                 sql=self._sql,
                 columns=self._columns,
             )
@@ -276,6 +266,7 @@ class _Reader:
             case "literal" if literal.is_string:
                 return str(literal.this)
             case "literal" if _NUMBER.fullmatch(literal.this):
+                check_digits(literal.this, what="The condition")
                 return Decimal(literal.this)
             case "neg" if isinstance(number := self._literal(literal.this), Decimal):
                 return -number
@@ -285,8 +276,8 @@ class _Reader:
                 self._column(literal)  # a misspelt name is the likelier slip than a comparison of two columns
                 raise self._unsupported(literal, hint="a literal is needed there; text goes in single quotes")
             case "concat":
-                # 'it''s' is "its" to Spark 3 and "it's" to Spark 4.
-                raise self._unsupported(literal, hint=r"adjacent strings; write a quote inside a string as \'")
+                hint = "two strings side by side; write a quote inside a string as ''"
+                raise self._unsupported(literal, hint=hint)
         raise self._unsupported(literal)
 
     def _date(self, text: str) -> date:
@@ -298,10 +289,10 @@ class _Reader:
         return day
 
     def _unsupported(self, node: exp.Expr, *, hint: str = "") -> InvalidInputError:
-        construct = node.sql(dialect="spark")
+        construct = shorten(node.sql(dialect="spark"))
         reason = hint or f"{node.key.upper()} is not supported in a condition on partitions"
         return InvalidInputError(
-            f"The condition {self._sql!r} cannot be used because of {construct!r}: {reason}.",
+            f"The condition {shorten(self._sql)!r} cannot be used because of {construct!r}: {reason}.",
             sql=self._sql,
             construct=construct,
         )
@@ -323,6 +314,41 @@ def _one_of(column: str, literals: Iterable[Scalar | None]) -> OneOf:
     )
 
 
+def _any_of(parts: list[Condition]) -> Condition:
+    """Join by OR; lists of one column become one list, which costs one look whatever its length."""
+    merged = _merge_lists(parts)
+    return merged[0] if len(merged) == 1 else AnyOf(parts=tuple(merged))
+
+
+def _all_of(parts: list[Condition]) -> Condition:
+    """Join by AND; ``a <> 1 AND a <> 2`` is NOT of a list."""
+    negated = [part.part for part in parts if isinstance(part, Not) and isinstance(part.part, OneOf)]
+    others = [part for part in parts if not (isinstance(part, Not) and isinstance(part.part, OneOf))]
+    merged = [*others, *(Not(part=part) for part in _merge_lists(negated))]
+    return merged[0] if len(merged) == 1 else AllOf(parts=tuple(merged))
+
+
+def _merge_lists(parts: Sequence[Condition]) -> list[Condition]:
+    lists: dict[str, list[OneOf]] = {}
+    merged: list[Condition] = []
+    for part in parts:
+        if isinstance(part, OneOf):
+            lists.setdefault(part.column, []).append(part)
+        else:
+            merged.append(part)
+    for column, found in lists.items():
+        merged.append(
+            OneOf(
+                column=column,
+                texts=frozenset().union(*(one.texts for one in found)),
+                numbers=frozenset().union(*(one.numbers for one in found)),
+                dates=frozenset().union(*(one.dates for one in found)),
+                has_null=any(one.has_null for one in found),
+            )
+        )
+    return merged
+
+
 def _truth(condition: Condition, values: Mapping[str, str | None]) -> Truth:
     match condition:
         case Constant():
@@ -335,9 +361,9 @@ def _truth(condition: Condition, values: Mapping[str, str | None]) -> Truth:
             return _is_one_of(condition, _value(condition.column, values))
         case Like():
             value = _value(condition.column, values)
-            if value is None or condition.regex is None:
+            if value is None or condition.pattern is None:
                 return None
-            return condition.regex.fullmatch(value) is not None
+            return condition.pattern.matches(value)
         case Not():
             part = _truth(condition.part, values)
             return None if part is None else not part

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from datetime import tzinfo
-from typing import TypeVar, assert_never
+from typing import Final, TypeVar, assert_never
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -50,6 +50,8 @@ from packstone.pruning.expression import (
 from packstone.pruning.normalise import normalise, push_not
 from packstone.pruning.text_values import text_to_zone
 
+MAX_DEPTH: Final = 100
+MAX_TESTS: Final = 20_000  # beside the values of lists
 _Made = TypeVar("_Made")
 
 
@@ -58,7 +60,27 @@ def resolve(expression: Expression, schema: pa.Schema, *, zone: str = "UTC") -> 
     found = text_to_zone(zone)
     if found is None:
         raise InvalidInputError(f"{zone!r} is no time zone; use a region such as Europe/Berlin.", zone=zone)
+    _check_size(expression)
     return _Resolver(schema, found).resolve(expression)
+
+
+def _check_size(expression: Expression) -> None:
+    """Refuse what is too deep or too long for everything that follows, which walks the tree."""
+    count, waiting = 0, [(expression, 1)]
+    while waiting:
+        node, depth = waiting.pop()
+        if depth > MAX_DEPTH:
+            raise InvalidInputError(f"The filter is nested more than {MAX_DEPTH} deep.")
+        if isinstance(node, And | Or):
+            waiting += ((part, depth + 1) for part in node.parts)
+        elif isinstance(node, Not):
+            waiting.append((node.part, depth + 1))
+        else:
+            count += 1
+    if count > MAX_TESTS:
+        raise InvalidInputError(
+            f"The filter has {count:,} tests; at most {MAX_TESTS:,} are allowed: write column IN (…) for many values."
+        )
 
 
 def prepare_filter(expression: Expression, schema: pa.Schema, *, zone: str = "UTC") -> Expression:
@@ -128,7 +150,7 @@ class _Resolver:
             return NULL
         if (scalar := _bytes_scalar(value, kind)) is not None:
             return Compare(column=field.name, op=node.op, literal=scalar)
-        if is_text(kind) or is_binary(kind):
+        if is_text(kind) or is_binary(kind) or node.as_text:
             return _as_text(node, field.name)
         domain = self._domain(field, kind)
         return _compare_cut(field.name, node.op, cut=self._cut(field, domain, value), domain=domain)

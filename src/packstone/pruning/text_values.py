@@ -19,6 +19,7 @@ _TIME = r"(?P<hour>[0-9]{1,2}):(?P<minute>[0-9]{1,2})(:(?P<second>[0-9]{1,2})(\.
 _TIMESTAMP = re.compile(_DAY + r"([ T]" + _TIME + r" ?(?P<zone>[A-Za-z+-].*)?)?)?)?")
 _OFFSET = re.compile(r"(UTC|GMT|UT)?(?P<sign>[+-])(?P<hours>[0-9]{1,2})(:?(?P<minutes>[0-9]{2}))?")
 _MICRO_DIGITS = 6
+_MAX_DIGITS = 1_000  # Python converts at most 4,300
 _TRUE, _FALSE = frozenset({"t", "true", "y", "yes", "1"}), frozenset({"f", "false", "n", "no", "0"})
 
 
@@ -29,8 +30,9 @@ def text_to_boolean(text: str) -> bool | None:
 
 
 def text_to_integer(text: str) -> int | None:
-    """Digits with a sign; 3.5 and 3.0 are none."""
-    return int(text) if _INTEGER.fullmatch(text.strip()) else None
+    """Digits with a sign; 3.5 and 3.0 are none, nor is what is longer than any integer."""
+    trimmed = text.strip()
+    return int(trimmed) if len(trimmed) <= _MAX_DIGITS and _INTEGER.fullmatch(trimmed) else None
 
 
 def text_to_double(text: str) -> float | None:

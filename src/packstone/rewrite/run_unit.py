@@ -7,15 +7,14 @@ merges ten thousand others.
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
-
-import pyarrow as pa
 
 from packstone.errors import PackstoneError, UnfaithfulError, UnreadableFileError, VerificationError
 from packstone.model.megabytes import format_mb
 from packstone.model.unit import UnitResult, UnitSpec, UnitStatus, Verify
+from packstone.rewrite.blame_file import blame_file, one_line
 from packstone.rewrite.kernels.registry import kernel_of
-from packstone.rewrite.parquet.footer import one_line
 from packstone.rewrite.proof.fingerprint import Fingerprint
 
 if TYPE_CHECKING:
@@ -58,10 +57,27 @@ def run_unit(io: FileIO, spec: UnitSpec, *, staging: str, attempt: str) -> UnitR
             f"owner and mode cannot be kept: {one_line(error)}",
             "",
         )
-    except (PackstoneError, OSError, MemoryError, ValueError, pa.ArrowException) as error:
+    except (PackstoneError, OSError) as error:
         status, message, blamed = UnitStatus.FAILED, one_line(error), ""
+    except Exception as error:  # noqa: BLE001 - damaged bytes make decoders raise anything
+        status, message, blamed = _find_broken_input(io, spec, error)
     io.remove(staged)
     return UnitResult(unit=spec.unit, attempt=attempt, status=status, message=message, blamed=blamed)
+
+
+def _find_broken_input(io: FileIO, spec: UnitSpec, error: Exception) -> tuple[UnitStatus, str, str]:
+    """Read each input alone: the one that cannot be read is to blame for an error that does not say where it arose."""
+    kernel = kernel_of(spec.file_format)
+    for file in spec.inputs:
+        path = f"{spec.directory}/{file.name}"
+        try:
+            with blame_file(path, "cannot be read"):
+                kernel.read_through(io, path)
+        except UnreadableFileError as broken:
+            return UnitStatus.UNREADABLE, broken.message, path
+        except (PackstoneError, OSError) as other:
+            return UnitStatus.FAILED, one_line(other), ""
+    return UnitStatus.FAILED, f"{type(error).__name__}: {one_line(error)}", ""
 
 
 def _write_and_verify(io: FileIO, spec: UnitSpec, *, staged: str, attempt: str) -> UnitResult:
@@ -126,7 +142,7 @@ def _read(io: FileIO, spec: UnitSpec, paths: list[str], *, done: Written) -> Fin
 def _read_back(io: FileIO, spec: UnitSpec, *, staged: str, done: Written) -> Fingerprint:
     """Read the output; that it cannot be read is no input's fault, and merging again would not mend it."""
     try:
-        return _read(io, spec, [staged], done=done)
+        return _read(io, spec, [staged], done=replace(done, checks_text=False))
     except UnreadableFileError as error:
         raise VerificationError(f"The output cannot be read back: {error.message}", file=staged) from error
 

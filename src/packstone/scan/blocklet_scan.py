@@ -140,6 +140,12 @@ class _FileScan:
     def _choose_groups(self) -> tuple[Sequence[int], frozenset[int]]:
         file, footer = self._opened.file, self._opened.footer
         if file.row_groups:
+            known = len(footer.group_rows)
+            if max(file.row_groups) >= known:
+                raise UnreadableFileError(
+                    f"{file.path} has {known} row groups, fewer than were written; it is not the file of the segment.",
+                    file=file.path,
+                )
             return file.row_groups, frozenset(file.must_match)
         if self._wanted.expression is None:
             return range(len(footer.group_rows)), frozenset()

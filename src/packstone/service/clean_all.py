@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Unclean:
+class UncleanTable:
     """A table that could not be cleaned, and why."""
 
     table: str
@@ -37,7 +37,7 @@ class CleanAllReport:
     dry_run: bool
     tables: tuple[CleanReport, ...]
     gone: tuple[str, ...]
-    failed: tuple[Unclean, ...]
+    failed: tuple[UncleanTable, ...]
 
     @property
     def with_runs(self) -> tuple[CleanReport, ...]:
@@ -79,15 +79,16 @@ def clean_all(tables: Iterable[str], *, dry_run: bool, catalog: LocationCatalog 
     """Clean one table after the other; what was published by location only with the catalogue that has it."""
     reports: list[CleanReport] = []
     gone: list[str] = []
-    failed: list[Unclean] = []
+    failed: list[UncleanTable] = []
     for table in tables:
         try:
             if open_store(table).stat(table) is None:
                 gone.append(table)
                 continue
             reports.append(HiveTable(table, catalog=catalog).clean(dry_run=dry_run))
+            failed += [UncleanTable(table=table, why=why) for why in reports[-1].damaged]
         except PackstoneError as error:
-            failed.append(Unclean(table=table, why=error.message))
+            failed.append(UncleanTable(table=table, why=error.message))
         except OSError as error:
-            failed.append(Unclean(table=table, why=storage_sentence(error)))
+            failed.append(UncleanTable(table=table, why=storage_sentence(error)))
     return CleanAllReport(dry_run=dry_run, tables=tuple(reports), gone=tuple(gone), failed=tuple(failed))

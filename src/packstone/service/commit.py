@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from packstone.errors import ConflictError, RefusedError
+from packstone.storage.fileio import Kind
 from packstone.storage.location import parse_location
 from packstone.tables.hive.journal import OutputFile, SwapIntent, Switch
 from packstone.tables.hive.listing import SUMMARY_NAMES, list_again
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from packstone.model.merge_options import MergeOptions
     from packstone.model.unit import UnitResult, UnitSpec
     from packstone.service.run_session import RunSession
+    from packstone.storage.fileio import Entry
     from packstone.tables.hive.listing import PartitionListing
     from packstone.tables.hive.switch import ByLocation
 
@@ -76,6 +78,15 @@ def commit_partition(
         now_seconds=time.time(),
         check_ours=lambda: session.check_owned(listing.partition),
     )
+
+
+def check_same_folder(session: RunSession, directory: str, *, before: Entry | None) -> None:
+    """ConflictError if a partition's folder was exchanged since it was read: a symbolic link would lead elsewhere."""
+    now = session.io.stat(directory)
+    if now is None or before is None:
+        raise ConflictError(f"{directory} was removed while it was being merged.")
+    if now.kind is not Kind.DIRECTORY or (now.kind, now.identity) != (before.kind, before.identity):
+        raise ConflictError(f"{directory} was exchanged for another {now.kind} while it was being merged.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -60,6 +60,6 @@ def _record(metastore: str, table: TableFacts, partition: PartitionFacts | None)
         serde=storage.serde,
         location=table.location if partition is None else storage.location,
         field_delimiter=storage.serde_params.get("field.delim", ""),
-        header_lines=table.header_lines(partition),
+        header_lines=table.header_lines(partition) or 0,
         bucket_count=storage.bucket_count,
     )

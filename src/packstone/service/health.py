@@ -13,15 +13,18 @@ from packstone.storage.store_hazards import find_store_hazards
 from packstone.strategy.small_files import count_outputs, is_small
 from packstone.tables.hive.file_facts import read_file_facts
 from packstone.tables.hive.file_verdict import Verdict
+from packstone.tables.hive.header_line import why_maybe_header
 from packstone.tables.hive.listing import list_named, list_partitions
 from packstone.tables.hive.plan_partition import small_files_options
-from packstone.tables.hive.recover import unfinished_swaps
+from packstone.tables.hive.recover import Recovered, unexplained_backups, unfinished_swaps
 from packstone.tables.hive.switch import switched_folders
 from packstone.tables.hive.telling_names import bucket_name, newest_offsets
 
 if TYPE_CHECKING:
     from packstone.model.merge_options import MergeOptions
     from packstone.storage.fileio import FileIO
+    from packstone.tables.hive.file_verdict import FileFacts
+    from packstone.tables.hive.header_line import FirstLine
     from packstone.tables.hive.journal import Journal
     from packstone.tables.hive.listing import FolderSource, PartitionListing
 
@@ -131,9 +134,12 @@ def observe_health(
         warn(health, hazard, where=".", evidence=evidence)
     for folder, why in switched_folders(journal).items() if folders is None else ():
         warn(health, "old-folder", where=journal.layout.name_inside(folder) or folder, evidence=why)
-    for intent in unfinished_swaps(journal):
-        evidence = f"run {intent.run} is in the middle of its swap, or was killed there; run `packstone recover`"
-        warn(health, "unfinished-swap", where=intent.partition or ".", evidence=evidence)
+    for found in (*unfinished_swaps(journal), *unexplained_backups(journal)):
+        if isinstance(found, Recovered):
+            warn(health, "damaged-records", where=".", evidence=str(found))
+            continue
+        evidence = f"run {found.run} is in the middle of its swap, or was killed there; run `packstone recover`"
+        warn(health, "unfinished-swap", where=found.partition or ".", evidence=evidence)
     health.worst = heapq.nsmallest(WORST_PARTITIONS, health.worst, key=lambda p: (p.score, -p.files))
     return health
 
@@ -194,15 +200,18 @@ def _add_hazards(io: FileIO, health: Health, listing: PartitionListing, *, optio
         )
     if empty := sum(1 for fact in facts if fact.file_format is FileFormat.EMPTY):
         warn(health, "empty-file", where=where, evidence=f"{empty} files of 0 bytes")
-    texts = [fact.first_line for fact in facts if fact.first_line]
-    if len(texts) >= _MANY_FORMATS and len(set(texts)) == 1:
-        warn(
-            health,
-            "header-line",
-            where=where,
-            evidence=f"all {len(texts)} text files begin with the line {texts[0][:60]!r}; "
-            "if it is a header, give --header 1",
-        )
+    if listing.header_lines(options.header_lines) is None:
+        _add_header_hazards(health, facts, where=where)
+
+
+def _add_header_hazards(health: Health, facts: list[FileFacts], *, where: str) -> None:
+    lines: dict[str, list[FirstLine]] = {}
+    for fact in facts:
+        if fact.first_line is not None:
+            lines.setdefault(fact.group, []).append(fact.first_line)
+    for of_group in lines.values():
+        if (why := why_maybe_header(of_group)) is not None:
+            warn(health, "header-line", where=where, evidence=why)
 
 
 def _add_name_hazards(health: Health, listing: PartitionListing) -> None:

@@ -17,7 +17,6 @@ from packstone.service import maintenance
 from packstone.service.commit import check_backup_root
 from packstone.service.engine import Engine, InlineEngine, LazyEngine
 from packstone.service.health import Health, observe_health
-from packstone.service.interrupts import finish_first
 from packstone.service.measure_read import measure_reads
 from packstone.service.merge_run import MergeRun
 from packstone.service.planner import Planner
@@ -33,7 +32,6 @@ from packstone.storage.stores import open_store
 from packstone.strategy.small_files import REASON
 from packstone.tables.hive.journal import Journal
 from packstone.tables.hive.layout import check_not_nested, find_layout
-from packstone.tables.hive.recover import recover_table
 from packstone.tables.hive.restore import is_undone
 from packstone.tables.hive.swap import check_can_swap
 from packstone.tables.probe import check_mergeable
@@ -83,7 +81,7 @@ class HiveTable:
         self.layout, self.partition = find_layout(self._io, path)
         check_not_nested(self._io, self.layout)
         self.journal = Journal(io=self._io, layout=self.layout)
-        self._recorder = Recorder(url=history, beside=table_spool(self._io, self.layout.state))
+        self._recorder = Recorder(url=history, beside=table_spool(self._io, self.layout.state, root=self.layout.root))
         self._publish = publish
         self._catalog = publish.catalog if publish is not None else catalog
         self._folders = folders  # what a metastore names, in place of what lies below the path
@@ -160,14 +158,7 @@ class HiveTable:
                 # Asked again now that our own records can be seen: of two that begin at once, one sees the other.
                 check_not_nested(self._io, self.layout)
                 check_backup_root(session, options.backup_root)
-                with finish_first():
-                    recovered = recover_table(
-                        self.journal,
-                        me=session.me,
-                        now_seconds=session.store_now(),
-                        take_over=take_over,
-                        catalog=self._catalog,
-                    )
+                recovered = maintenance.recover_first(session, take_over=take_over, catalog=self._catalog)
                 staging = session.layout.staging(session.run)
                 planner = self._planner(options, filters, engine=engine, staging=staging)
                 run = MergeRun(
@@ -196,7 +187,7 @@ class HiveTable:
             self.journal, run, partition=self.partition, take_over=take_over, catalog=self._catalog
         )
         if report.partitions and is_undone(self.journal, run):
-            self._recorder.mark_restored(run)
+            self._recorder.mark_restored(run, table=self.path)
         return report
 
     def clean(self, *, dry_run: bool = False) -> CleanReport:
@@ -349,12 +340,12 @@ def _warnings(planner: Planner) -> tuple[str, ...]:
     """What a careful engineer wants to know before she runs this again."""
     layout = planner.journal.layout
     if not layout.state.startswith(f"{layout.root}/"):
-        return tuple(planner.warnings)
+        return ()
     inside = (
         f"Packstone's records lie inside the table ({layout.state}), because nothing can be written beside it; Spark "
         "and Hive pass over them, DuckDB's and Polars' readers of whole folders may not."
     )
-    return (inside, *planner.warnings)
+    return (inside,)
 
 
 def _message(count: int, planner: Planner, skipped: tuple[Skipped, ...] = ()) -> str:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import signal
+import sys
 import threading
 from typing import TYPE_CHECKING
 
@@ -12,6 +14,7 @@ if TYPE_CHECKING:
     from types import FrameType
 
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
+_AGAIN_SECONDS = 0.05
 
 
 class Interrupted(BaseException):
@@ -21,6 +24,7 @@ class Interrupted(BaseException):
 class _State:
     deferring = 0
     held_back: int | None = None
+    is_interrupted = False
 
 
 @contextlib.contextmanager
@@ -29,10 +33,13 @@ def interruptible() -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield  # only the main thread may set handlers; a library caller keeps its own
         return
+    _State.is_interrupted = False
     before = [signal.signal(number, _interrupt) for number in _SIGNALS]
+    hook, sys.unraisablehook = sys.unraisablehook, _interrupt_again
     try:
         yield
     finally:
+        sys.unraisablehook = hook
         for number, handler in zip(_SIGNALS, before, strict=True):
             signal.signal(number, handler)
 
@@ -63,8 +70,22 @@ def finish_first() -> Iterator[None]:
             signal.raise_signal(held_back)
 
 
+def was_interrupted() -> bool:
+    """Whether a signal came while the command ran: it may have ended the JVM too, whose calls then fail first."""
+    return _State.is_interrupted
+
+
 def _interrupt(_number: int, _frame: FrameType | None) -> None:
+    _State.is_interrupted = True
     raise Interrupted
+
+
+def _interrupt_again(unraisable: sys.UnraisableHookArgs) -> None:
+    """Python drops what is raised while an object is removed; if that was our interruption, it comes again."""
+    if unraisable.exc_type is not Interrupted:
+        sys.__unraisablehook__(unraisable)
+        return
+    threading.Timer(_AGAIN_SECONDS, os.kill, (os.getpid(), signal.SIGTERM)).start()
 
 
 def _hold_back(number: int, _frame: FrameType | None) -> None:

@@ -7,22 +7,24 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from packstone.errors import ConflictError, InvalidInputError
+from packstone.errors import ConflictError, CorruptionError, InvalidInputError
 from packstone.model.unit import Verify
 from packstone.rewrite.proof.fingerprint import Fingerprint
 from packstone.service.interrupts import finish_first
 from packstone.service.run_session import RunSession
-from packstone.tables.hive.clean import clean_swap, left_until, plan_clean
+from packstone.tables.hive.clean import Cleaning, Unclean, clean_swap, close_runs, left_until, plan_clean, runs_to_clean
 from packstone.tables.hive.fingerprint_files import FilesToProve
-from packstone.tables.hive.recover import list_plans, recover_table
+from packstone.tables.hive.recover import list_plans, recover_table, unexplained_backups
 from packstone.tables.hive.restore import plan_restore, restore_swap, who_merged
 from packstone.tables.hive.tasks import HIVE_JOB, Task, TaskKind
+from packstone.tables.state_folder import make_staging
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from packstone.service.engine import Engine
     from packstone.tables.hive.journal import Journal, OutputFile, SwapIntent
+    from packstone.tables.hive.recover import Recovered
     from packstone.tables.hive.switch import LocationCatalog
 
 
@@ -83,6 +85,7 @@ class CleanReport:
     changed: tuple[str, ...]
     kept_runs: int
     busy: tuple[str, ...] = ()  # partitions that somebody works on, left for the next time
+    damaged: tuple[str, ...] = ()  # records that cannot be used; what they describe stays
 
     def to_json(self) -> dict[str, Any]:
         """The documented keys."""
@@ -94,7 +97,7 @@ class CleanReport:
             "runs": list(self.runs),
             "files": self.files,
             "bytes": self.bytes,
-            "left_alone": list(self.changed),
+            "left_alone": [*self.changed, *self.damaged],
             "busy": list(self.busy),
             "runs_still_kept": self.kept_runs,
         }
@@ -126,16 +129,32 @@ class VerifyReport:
 
 
 def recover(journal: Journal, *, take_over: bool, catalog: LocationCatalog | None = None) -> RecoverReport:
-    """Mend what dead runs left; nothing to mend is a fine answer."""
-    if not journal.list_runs() and not list_plans(journal):
-        return RecoverReport(table=journal.layout.root, actions=(), left=())
-    with RunSession(journal, command="recover", take_over=take_over) as session, finish_first():
-        found = recover_table(
-            journal, me=session.me, now_seconds=session.store_now(), take_over=take_over, catalog=catalog
-        )
+    """Finish or undo what dead runs left; that there is nothing to do is a fine answer."""
+    found: tuple[Recovered, ...] = ()
+    if journal.list_runs() or list_plans(journal):
+        with RunSession(journal, command="recover", take_over=take_over) as session, finish_first():
+            found = recover_table(
+                journal, me=session.me, now_seconds=session.store_now(), take_over=take_over, catalog=catalog
+            )
+    named = {one.run for one in found if one.is_damaged}
+    found += tuple(one for one in unexplained_backups(journal) if one.run not in named)
     left = tuple(str(one) for one in found if one.action.startswith("left alone"))
     actions = tuple(str(one) for one in found if not one.action.startswith("left alone"))
     return RecoverReport(table=journal.layout.root, actions=actions, left=left)
+
+
+def recover_first(
+    session: RunSession, *, take_over: bool = False, catalog: LocationCatalog | None = None
+) -> tuple[Recovered, ...]:
+    """Recover before a run changes anything; CorruptionError if it cannot be known what is half done."""
+    with finish_first():
+        found = recover_table(
+            session.journal, me=session.me, now_seconds=session.store_now(), take_over=take_over, catalog=catalog
+        )
+    for one in found:
+        if one.is_damaged:
+            raise CorruptionError(f"Nothing was changed: {one}.", run=one.run)
+    return found
 
 
 def restore(
@@ -145,8 +164,7 @@ def restore(
     if run not in journal.list_runs():
         raise InvalidInputError(f"There is no run {run} of {journal.layout.root}; `packstone history` lists the runs.")
     with RunSession(journal, command="restore", take_over=take_over, restores=run) as session:
-        with finish_first():
-            recover_table(journal, me=session.me, now_seconds=session.store_now(), take_over=take_over, catalog=catalog)
+        recover_first(session, take_over=take_over, catalog=catalog)
         first = plan_restore(journal, run, partition=partition, catalog=catalog)
         for claimed in sorted({intent.partition for intent in first}):
             session.claim(claimed)
@@ -169,15 +187,14 @@ def clean(journal: Journal, *, dry_run: bool, catalog: LocationCatalog | None = 
     """Remove originals whose time is over, by recorded names."""
     now = time.time()
     if dry_run or not journal.list_runs():
-        return _clean_report(
-            journal, list(plan_clean(journal, now_seconds=now, catalog=catalog)), dry_run=dry_run, now=now
-        )
+        found = list(plan_clean(journal, now_seconds=now, catalog=catalog))
+        return _clean_report(journal, found, dry_run=dry_run, now=now)
     with RunSession(journal, command="clean") as session:
-        with finish_first():
-            recover_table(journal, me=session.me, now_seconds=session.store_now(), catalog=catalog)
-        planned, busy = [], []
+        recover_first(session, catalog=catalog)
+        planned: list[Cleaning | Unclean] = []
+        busy: list[str] = []
         for cleaning in plan_clean(journal, now_seconds=now, catalog=catalog):
-            if cleaning.missing:
+            if isinstance(cleaning, Unclean) or cleaning.missing:
                 planned.append(cleaning)
                 continue
             try:
@@ -189,14 +206,18 @@ def clean(journal: Journal, *, dry_run: bool, catalog: LocationCatalog | None = 
                 was_ours = clean_swap(journal, cleaning, now_seconds=now)
                 session.release(cleaning.intent.partition)
             planned += [cleaning] if was_ours else []
+        close_runs(journal, now_seconds=session.store_now())
     return replace(_clean_report(journal, planned, dry_run=False, now=now), busy=tuple(busy))
 
 
-def _clean_report(journal: Journal, planned: list[Any], *, dry_run: bool, now: float) -> CleanReport:
+def _clean_report(journal: Journal, found: list[Cleaning | Unclean], *, dry_run: bool, now: float) -> CleanReport:
+    planned = [one for one in found if isinstance(one, Cleaning)]
+    damaged = {one.run: one.why for one in found if isinstance(one, Unclean)}
     runs = {cleaning.intent.run for cleaning in planned if not cleaning.missing}
     kept = {
         intent.run
-        for run in journal.list_runs()
+        for run in runs_to_clean(journal)
+        if run not in damaged
         for intent in journal.read_intents(run)
         if _is_kept(journal, intent, now=now)
     }
@@ -208,6 +229,7 @@ def _clean_report(journal: Journal, planned: list[Any], *, dry_run: bool, now: f
         bytes=sum(cleaning.size_bytes for cleaning in planned),
         changed=tuple(path for cleaning in planned for path in (*cleaning.changed, *cleaning.missing)),
         kept_runs=len(kept),
+        damaged=tuple(damaged.values()),
     )
 
 
@@ -228,7 +250,7 @@ def verify(journal: Journal, run: str, *, engine: Engine) -> VerifyReport:
         raise InvalidInputError(f"Run {run} has no merged files left to prove: it was restored, or merged again.")
     with RunSession(journal, command="verify") as session:
         staging = session.layout.staging(session.run)
-        journal.io.make_dirs(staging)
+        make_staging(journal.io, journal.layout.state, staging)
         tasks = [Task(kind=TaskKind.PROOFS, number=n, proofs=tuple(c[2])) for n, c in enumerate(claims)]
         results = engine.run(
             HIVE_JOB, tasks, staging=staging, what=f"verify {run}", on_progress=lambda _units, _bytes: None

@@ -24,13 +24,14 @@ from packstone.model.outcome import UnitOutcome
 from packstone.model.sizes import format_bytes
 from packstone.model.skipped import SkipKind, SkipLog, Skipped
 from packstone.model.unit import UnitResult, UnitSpec, UnitStatus
-from packstone.service.commit import commit_partition, second_listing
+from packstone.service.commit import check_same_folder, commit_partition, second_listing
 from packstone.service.interrupts import Interrupted, finish_first
 from packstone.service.pack_tasks import pack_tasks
 from packstone.storage.store_hazards import why_no_move
 from packstone.tables.hive.copy_file import CopySpec
 from packstone.tables.hive.known_outputs import output_name
 from packstone.tables.hive.tasks import HIVE_JOB
+from packstone.tables.state_folder import make_staging
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     from packstone.service.planner import Planner
     from packstone.service.progress import Progress
     from packstone.service.run_session import RunSession
+    from packstone.storage.fileio import Entry
     from packstone.tables.hive.plan_partition import PartitionPlan, PlannedUnit
     from packstone.tables.hive.switch import ByLocation
 
@@ -61,6 +63,7 @@ class PartitionWork:
     results: dict[int, UnitResult] = field(default_factory=dict)
     copies: list[CopySpec] = field(default_factory=list)  # what a new folder needs beside the merged files
     copied: dict[FileEntry, str] = field(default_factory=dict)  # where they wait
+    folder: Entry | None = None  # what its folder was before anything was read
 
     @property
     def staging_bytes(self) -> int:
@@ -144,6 +147,7 @@ class MergeRun:
         except ConflictError as conflict:
             self.skipped.append(Skipped(what=what, why=conflict.message, kind=SkipKind.CONFLICT))
             return
+        work.folder = self.session.io.stat(work.plan.listing.directory)
         for planned in work.plan.units:
             over = self._over_budget(planned)
             if over is not None:
@@ -177,8 +181,9 @@ class MergeRun:
             output_name=output_name(self.session.run, self._next_unit, planned.inputs),
             why=planned.why,
             codec=self.options.codec,
-            header_lines=work.plan.listing.header_lines(self.options.header_lines),
+            header_lines=work.plan.listing.header_lines(self.options.header_lines) or 0,
             verify=self.options.verify,
+            accept_invalid_text=self.options.accept_invalid_text,
             permissions=self._permissions(work.plan.listing.directory, planned.inputs[0]),
         )
 
@@ -212,7 +217,7 @@ class MergeRun:
         wave = self._with_room(wave)
         if not wave:
             return []
-        self.session.io.make_dirs(staging)
+        make_staging(self.session.io, self.session.layout.state, staging)
         self._run_units(wave, staging)
         again: list[PartitionWork] = []
         for work in wave:
@@ -278,6 +283,7 @@ class MergeRun:
         if written:
             try:
                 with finish_first():
+                    check_same_folder(self.session, work.plan.listing.directory, before=work.folder)
                     swapped = commit_partition(
                         self.session,
                         work.plan.listing,

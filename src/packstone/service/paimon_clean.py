@@ -6,10 +6,12 @@ import time
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from packstone.errors import RefusedError
 from packstone.service.interrupts import finish_first
 from packstone.tables.paimon.expire import expire, plan_expiry
 from packstone.tables.paimon.leftovers import SAFE_AGE_SECONDS, find_leftovers, remove_leftovers
 from packstone.tables.paimon.publish import check_can_publish
+from packstone.tables.paimon.refusals import refuse_clean
 from packstone.tables.paimon.retention import RetentionOptions
 from packstone.tables.state_folder import find_state_folder
 
@@ -87,6 +89,9 @@ class PaimonCleaner:
 
     def clean(self, *, dry_run: bool, expiry: ExpiryRequest | None = None) -> PaimonCleanReport:
         """Look, and unless it is a dry run, remove."""
+        why = refuse_clean(self._store.schema)
+        if why is not None:
+            raise RefusedError(f"Nothing is removed from {self._store.path}: {why}.", table=self._store.path)
         report = self._plan(dry_run=dry_run, request=expiry)
         if dry_run:
             return report

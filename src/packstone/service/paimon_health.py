@@ -7,8 +7,9 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from packstone.errors import RefusedError
 from packstone.tables.paimon.live_files import read_live_files
-from packstone.tables.paimon.refusals import refuse_files, refuse_table
+from packstone.tables.paimon.refusals import refuse_files, refuse_manifests, refuse_table, uncalled_callbacks
 from packstone.tables.paimon.snapshot_files import list_snapshot_ids, read_latest_snapshot
 
 if TYPE_CHECKING:
@@ -100,9 +101,15 @@ def observe_paimon(store: PaimonStore) -> PaimonHealth:
     """Read the newest snapshot's manifests once; data files are not opened."""
     kind = "primary key" if store.schema.is_primary_key else "append"
     health = PaimonHealth(table=store.path, kind=kind, trigger=store.options.compaction_trigger)
+    unreadable = refuse_manifests(store.schema)
+    if unreadable is not None:
+        raise RefusedError(f"{store.path} cannot be looked at: {unreadable}.", table=store.path)
     why = refuse_table(store.schema)
     if why is not None:
         _warn(health, "not-compacted", where=".", evidence=why)
+    callbacks = uncalled_callbacks(store.schema)
+    if callbacks is not None:
+        _warn(health, "callbacks-not-called", where=".", evidence=callbacks)
     snapshot = read_latest_snapshot(store.io, store.path)
     health.snapshots = len(list_snapshot_ids(store.io, store.path))
     if snapshot is None:

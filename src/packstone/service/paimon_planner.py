@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from itertools import count
 from typing import TYPE_CHECKING
 
 from packstone.errors import InvalidInputError
 from packstone.model.skipped import SkipKind, SkipLog, Skipped
 from packstone.pruning.partition_predicate import parse_predicate
+from packstone.strategy.append_view import roll
+from packstone.strategy.pick import Reason
 from packstone.tables.paimon.bucket_rules import Moment, bucket_rules
+from packstone.tables.paimon.data_file_meta import FileSource
 from packstone.tables.paimon.deletion_vectors import read_deletion_entries
 from packstone.tables.paimon.live_files import read_live_files
 from packstone.tables.paimon.plan_bucket import BucketPlan, plan_bucket
@@ -20,10 +24,11 @@ if TYPE_CHECKING:
     from packstone.model.filters import Filters
     from packstone.model.paimon_options import PaimonOptions
     from packstone.pruning.partition_predicate import PartitionPredicate
+    from packstone.tables.paimon.data_file_meta import DataFileMeta
     from packstone.tables.paimon.edit import BucketId
     from packstone.tables.paimon.index_manifest import IndexEntry
     from packstone.tables.paimon.manifest_entry import BucketFiles
-    from packstone.tables.paimon.plan_bucket import BucketRules
+    from packstone.tables.paimon.plan_bucket import BucketRules, PlannedUnit
     from packstone.tables.paimon.snapshot import Snapshot
     from packstone.tables.paimon.store import PaimonStore
 
@@ -72,6 +77,11 @@ class PaimonPlanner:
 
     def plan(self) -> Iterator[BucketPlan]:
         """Yield the plan of every bucket that the filters let through, also of those with nothing to do."""
+        for bucket in self.buckets():
+            yield self.plan_again(bucket)
+
+    def buckets(self) -> Iterator[BucketFiles]:
+        """Yield the buckets that the filters let through, and count them."""
         is_lean = self.store.options.record_expire_ms is None
         for bucket in read_live_files(
             self.store.io, self.store.path, self.snapshot, wanted=self._is_wanted, lean=is_lean
@@ -80,7 +90,7 @@ class PaimonPlanner:
             self.totals.files += len(bucket.files)
             self.totals.bytes += sum(file.file_size for file in bucket.files)
             self.totals.rows += sum(file.row_count for file in bucket.files)
-            yield self.plan_again(bucket)
+            yield bucket
 
     def plan_again(self, bucket: BucketFiles) -> BucketPlan:
         """Plan one bucket over the files given; what is left alone is noted."""
@@ -97,6 +107,39 @@ class PaimonPlanner:
             why = f"its files were written for {bucket.total_buckets} buckets, the table has {total}; rescale it first"
             return BucketPlan(bucket=bucket, why=why, is_refused=True)
         return plan_bucket(bucket, self._rules, vectors=self.vectors_of(bucket))
+
+    def plan_rounds(self, bucket: BucketFiles) -> Iterator[BucketPlan]:
+        """Yield the plan of a bucket and, of an append table, those of the rounds that follow, by estimated sizes.
+
+        A compaction plans a bucket again over its own outputs until nothing is left to do. How small a merged file
+        gets is known only when it is written, so it counts with the bytes of its inputs.
+        """
+        plan = self.plan_again(bucket)
+        yield plan
+        made = count(1)
+        while plan.units and not self.store.schema.is_primary_key:
+            gone = {file.file_name for unit in plan.units for file in unit.files}
+            kept = tuple(file for file in plan.bucket.files if file.file_name not in gone)
+            outputs = tuple(file for unit in plan.units for file in self._estimate_outputs(unit, made))
+            plan = self.plan_next(replace(plan.bucket, files=(*kept, *outputs)))
+            if not plan.units or plan.reason == Reason.FILE_REWRITE:
+                return
+            yield plan
+
+    def _estimate_outputs(self, unit: PlannedUnit, numbers: count[int]) -> Iterator[DataFileMeta]:
+        rows = sum(file.row_count for file in unit.files)
+        sizes = roll(unit.input_bytes, target_bytes=self.store.options.target_file_bytes)
+        for size in sizes:
+            yield replace(
+                unit.files[0],
+                file_name=f"output-{next(numbers)}.{self.store.options.format_of(unit.output_level)}",
+                file_size=size,
+                row_count=rows * size // max(1, unit.input_bytes),
+                min_sequence_number=min(file.min_sequence_number for file in unit.files),
+                schema_id=self.store.schema.id,
+                level=unit.output_level,
+                file_source=FileSource.COMPACT,
+            )
 
     def read_again(self, snapshot: Snapshot, buckets: Iterable[BucketId]) -> Iterator[BucketFiles]:
         """Read some buckets anew from a later snapshot."""

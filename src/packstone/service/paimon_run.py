@@ -42,6 +42,7 @@ from packstone.tables.paimon.publish import check_published
 from packstone.tables.paimon.retry_wait import RetryWait
 from packstone.tables.paimon.snapshot_files import read_latest_snapshot
 from packstone.tables.paimon.tasks import PAIMON_JOB, PaimonTask
+from packstone.tables.state_folder import make_staging
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -197,7 +198,7 @@ class PaimonRun:
         while group:
             self._groups += 1
             staging = self.session.staging(self._groups)
-            self.store.io.make_dirs(staging)
+            make_staging(self.store.io, self.session.state, staging)
             self._make_units(group)
             self._check_room(group)
             try:

@@ -24,7 +24,7 @@ from packstone.model.codec import dump_record, load_record
 from packstone.service.run_session import new_run_id
 from packstone.storage.ownership import ProcessIdentity
 from packstone.tables.paimon.leftovers import CreatedFiles, record_created
-from packstone.tables.state_folder import find_state_folder
+from packstone.tables.state_folder import find_state_folder, make_state_folder
 
 if TYPE_CHECKING:
     from packstone.storage.fileio import FileIO
@@ -78,6 +78,7 @@ class PaimonSession:
             started_at=datetime.now(UTC).isoformat(),
         )
         try:
+            make_state_folder(self.io, self.table, self.state)
             self.io.make_dirs(self.folder)
             self.io.replace(f"{self.folder}/run.json", dump_record(info))
         except OSError as error:

@@ -25,7 +25,7 @@ from packstone.service.table_scan import Scan, cache_stats
 from packstone.service.working_hours import may_go_on, outside_window
 from packstone.storage import stores
 from packstone.tables.paimon.publish import check_can_publish
-from packstone.tables.paimon.refusals import refuse_table
+from packstone.tables.paimon.refusals import refuse_table, uncalled_callbacks
 from packstone.tables.paimon.snapshot_files import read_latest_snapshot
 from packstone.tables.paimon.store import PaimonStore, open_store
 from packstone.tables.scan_source import open_source
@@ -212,7 +212,7 @@ def _planned(store: PaimonStore, planner: PaimonPlanner, *, options: PaimonOptio
     units: list[UnitOutcome] = []
     buckets: list[BucketOutcome] = []
     count, rewritten_in, read_bytes, planned_files = 0, 0, 0, 0
-    for plan in planner.plan():
+    for plan in (plan for bucket in planner.buckets() for plan in planner.plan_rounds(bucket)):
         count += len(plan.units)
         read_bytes += plan.rewrite_bytes
         rewrites = [unit for unit in plan.units if unit.how is not How.UPGRADE]
@@ -341,8 +341,12 @@ def _message(count: int, planner: PaimonPlanner, skipped: tuple[Skipped, ...]) -
 
 def _warnings(store: PaimonStore) -> tuple[str, ...]:
     """What is lost though every row stays."""
+    found = []
     indexes = sorted(name for name, _ in store.schema.options if name.startswith("file-index.") and ".columns" in name)
-    if not indexes:
-        return ()
-    named = ", ".join(indexes)
-    return (f"Rewritten files get no file index ({named}): rows stay right, skipping gets coarser.",)
+    if indexes:
+        named = ", ".join(indexes)
+        found.append(f"Rewritten files get no file index ({named}): rows stay right, skipping gets coarser.")
+    callbacks = uncalled_callbacks(store.schema)
+    if callbacks is not None:
+        found.append(f"{callbacks}.")
+    return tuple(found)

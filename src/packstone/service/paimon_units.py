@@ -88,6 +88,7 @@ class UnitMaker:
             output=self._output(folder, planned.output_level),
             memory_bytes=self.asked.memory_bytes,
             verify=self.asked.verify,
+            accept_invalid_text=self.asked.accept_invalid_text,
         )
         return self._unit(planned, merge=spec, input_bytes=piece.size_bytes)
 
@@ -98,6 +99,7 @@ class UnitMaker:
             output=self._output(folder, planned.output_level),
             memory_bytes=self.asked.memory_bytes,
             verify=self.asked.verify,
+            accept_invalid_text=self.asked.accept_invalid_text,
         )
         return self._unit(planned, append=spec, input_bytes=planned.input_bytes)
 

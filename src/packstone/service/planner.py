@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from packstone.errors import InvalidInputError
 from packstone.model.skipped import SkipKind, Skipped
 from packstone.pruning.partition_predicate import PartitionPredicate, parse_predicate
+from packstone.storage.fileio import PRIVATE
 from packstone.strategy.small_files import is_small
 from packstone.tables.hive.file_facts import read_file_facts
 from packstone.tables.hive.file_verdict import FileFacts, Verdict
@@ -29,6 +30,7 @@ from packstone.tables.hive.plan_partition import (
 )
 from packstone.tables.hive.switch import switched_folders
 from packstone.tables.hive.tasks import HIVE_JOB, FactsTask, Task, TaskKind
+from packstone.tables.state_folder import make_staging, make_state_folder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -43,7 +45,6 @@ if TYPE_CHECKING:
 INLINE_FACTS = 1_000
 _BATCH_FILES = 20_000  # files whose entries and facts are held at once
 _FACTS_A_TASK = 500
-_MAX_WARNINGS = 20
 
 
 @dataclass(slots=True)
@@ -76,7 +77,6 @@ class Planner:
     totals: Totals = field(default_factory=Totals)
     _predicates: dict[tuple[str, ...], PartitionPredicate | None] = field(default_factory=dict)
     _unknown_column: InvalidInputError | None = None
-    warnings: list[str] = field(default_factory=list)
     _facts_jobs: int = 0
     _left_folders: dict[str, str] | None = None
 
@@ -136,13 +136,7 @@ class Planner:
             known = known_outputs(self.journal, one.listing)
             found = {name: _as_told(one.listing, facts) for name, facts in found.items()}
             plan = plan_partition(one.listing, one.selected, found, options=self.options, known_outputs=known)
-            self._warn(plan)
             yield PartitionPlan(listing=plan.listing, units=plan.units, skipped=(*one.skipped, *plan.skipped))
-
-    def _warn(self, plan: PartitionPlan) -> None:
-        for unit in plan.units:
-            if unit.warning and len(self.warnings) < _MAX_WARNINGS:
-                self.warnings.append(f"{plan.listing.partition or plan.listing.directory}: {unit.warning}")
 
     def _read_facts(self, batch: list[_Observed]) -> dict[str, dict[str, FileFacts]]:
         codec = self.options.codec
@@ -167,7 +161,12 @@ class Planner:
     def _run_facts(self, pieces: list[tuple[_Observed, tuple[FileEntry, ...]]]) -> Iterator[tuple[FileFacts, ...]]:
         self._facts_jobs += 1
         staging = f"{self.facts_staging}/facts-{self._facts_jobs:04d}"
-        self.journal.io.make_dirs(staging)
+        layout = self.journal.layout
+        if staging.startswith(f"{layout.state}/"):
+            make_state_folder(self.journal.io, layout.root, layout.state)
+            make_staging(self.journal.io, layout.state, staging)
+        else:
+            self.journal.io.make_dirs(staging, like=PRIVATE)
         tasks = [
             Task(
                 kind=TaskKind.FACTS,

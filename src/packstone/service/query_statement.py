@@ -17,6 +17,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Final, NoReturn
 
 from packstone.errors import InvalidInputError
+from packstone.pruning.sql_condition import shorten, tokenize
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -102,10 +103,10 @@ def parse_statement(sql: str) -> Statement:
     level = logger.level
     try:
         logger.setLevel(logging.ERROR)  # that a statement is unknown to it we say ourselves
-        trees = sqlglot.Dialect.get_or_raise("spark").parse(sql)
+        trees = sqlglot.Dialect.get_or_raise("spark").parser().parse(tokenize(sql, what="The statement"), sql)
     except errors.ParseError as error:
         details = error.errors[0] if error.errors else {}
-        near = f" near {details['highlight']!r}" if details.get("highlight") else ""
+        near = f" near {shorten(details['highlight'])!r}" if details.get("highlight") else ""
         raise InvalidInputError(f"The statement is not valid SQL{near}.", sql=sql) from None
     except errors.SqlglotError:
         raise InvalidInputError("The statement is not valid SQL: a quote is not closed.", sql=sql) from None

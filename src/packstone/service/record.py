@@ -63,11 +63,11 @@ class Recorder:
         )
         return BegunRun(self, entry)
 
-    def mark_restored(self, run: str) -> None:
+    def mark_restored(self, run: str, *, table: str) -> None:
         """Let the history say that a run was undone, as soon as it can be written."""
         if self.url is None:
             return
-        begun = self.begin(command="restore", family="hive", table="", strategy="")
+        begun = self.begin(command="restore", family="hive", table=table, strategy="")
         entry = replace(begun.entry, run=run, restored=True)
         if self.write(lambda history: history.set_status(run, RESTORED)) is not None:
             self.keep(entry)

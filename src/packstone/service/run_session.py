@@ -17,6 +17,7 @@ from packstone.storage import ownership
 from packstone.storage.ownership import HEARTBEAT_SECONDS, Owner, ProcessIdentity
 from packstone.tables.hive.journal import RunInfo
 from packstone.tables.hive.recover import end_run, find_unfinished
+from packstone.tables.state_folder import make_state_folder
 
 if TYPE_CHECKING:
     from packstone.tables.hive.journal import Journal
@@ -65,6 +66,7 @@ class RunSession:
             restores=self._restores,
         )
         try:
+            make_state_folder(self.io, self.layout.root, self.layout.state)
             self.io.make_dirs(self.layout.run(self.run))
             # Before anything says who we are: a run without a heartbeat is dead to other hosts.
             self.io.replace(self.layout.heartbeat(self.run), b"")
@@ -118,7 +120,8 @@ class RunSession:
         self._claims[partition] = ownership.claim(
             self.io, folder, self.me, what=what, now_seconds=self.store_now(), take_over=self.take_over
         )
-        if self._claims[partition] == number + 1 and (before is None or before.is_clean):
+        is_clean = before is None or (isinstance(before, Owner) and before.is_clean)
+        if self._claims[partition] == number + 1 and is_clean:
             return
         # We recovered the table when we began, but the owner may have died since; and what we listed is half a swap.
         dead = find_unfinished(self.journal, partition, besides=self.run)

@@ -23,6 +23,7 @@ from packstone.tables.segments.attempts import (
     read_created,
 )
 from packstone.tables.segments.layout import attempt_folder
+from packstone.tables.segments.link_guard import LinkGuard
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -75,9 +76,9 @@ class CompactionAttempts:
         """Remove what an attempt created but did not commit, and forget it; what fails, `clean` does later."""
         self._open.discard(attempt)
         with contextlib.suppress(OSError, PackstoneError):
-            has_open_names = False
+            has_open_names, guard = False, LinkGuard(self.io, self.table)
             for path in read_created(self.io, self.table, attempt):
-                if path not in keep:
+                if path not in keep and guard.may_remove(path):
                     has_open_names |= self.io.stat(f"{self.table}/{path}") is None
                     self.io.remove(f"{self.table}/{path}")
             if not (self._has_stragglers and has_open_names):  # else a file may come yet, and its record must stay

@@ -12,7 +12,7 @@ from packstone.model.unit import How
 from packstone.service.engine import InlineEngine
 from packstone.service.progress import NoProgress
 from packstone.service.segment_attempts import CompactionAttempts
-from packstone.service.segment_planner import SegmentPlanner, end_dead_compactions
+from packstone.service.segment_planner import SegmentPlanner, end_dead_compactions, without_dead_compactions
 from packstone.service.segment_run import SegmentRun
 from packstone.service.working_hours import may_go_on, outside_window
 from packstone.tables.segments.status_files import read_latest
@@ -36,7 +36,7 @@ def plan_segments(io: FileIO, table: str, options: SegmentOptions, *, filters: F
     The sizes of segments that do not exist yet are the sums of their members.
     """
     began = time.perf_counter()
-    start = read_latest(io, table)
+    start = without_dead_compactions(io, table, read_latest(io, table))
     planner = SegmentPlanner(io=io, table=table, asked=options, start=start)
     _, rounds = planner.plan(start)
     _tell_nothing(planner, rounds.why_not, is_nothing=not rounds.merges)

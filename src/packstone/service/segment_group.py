@@ -130,14 +130,14 @@ class GroupMaker:
         self.io.make_dirs(index_folder(self.table))
         parts = [file.part for file in written]
         content_of_index = join_parts(parts, schema=to_arrow(self.columns), sort_columns=self.properties.sort_columns)
-        index_bytes = write_index(self.io, index, content_of_index)
-        content = self._segment_file(group, written)
+        written_index = write_index(self.io, index, content_of_index)
+        content = self._segment_file(group, written, index_digest=written_index.digest)
         return SegmentFacts(
             segment_file=write_segment_file(self.io, self.table, content),
             rows=content.rows,
             files=len(content.files),
             data_bytes=content.data_bytes,
-            index_bytes=index_bytes,
+            index_bytes=written_index.size_bytes,
         )
 
     def committed_paths(self, group: Group) -> set[str]:
@@ -149,7 +149,7 @@ class GroupMaker:
         )
         return {path.removeprefix(prefix) for path in (*own, *(file.path for file in group.written))}
 
-    def _segment_file(self, group: Group, written: list[WrittenBlockFile]) -> SegmentFile:
+    def _segment_file(self, group: Group, written: list[WrittenBlockFile], *, index_digest: str) -> SegmentFile:
         files = tuple(
             DataFile(path=one.path.removeprefix(f"{self.table}/"), run=0, rows=one.rows, size_bytes=one.size_bytes)
             for one in written
@@ -164,6 +164,7 @@ class GroupMaker:
             sort_scope=SortScope.GLOBAL_SORT if sort_columns else SortScope.NO_SORT,
             schema=to_ddl(self.columns),
             index_file=index_file_name(group.output, group.attempt),
+            index_digest=index_digest,
             rows=sum(file.rows for file in files),
             data_bytes=sum(file.size_bytes for file in files),
         )

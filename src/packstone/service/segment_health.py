@@ -14,11 +14,13 @@ from packstone.errors import PackstoneError
 from packstone.model.segment_options import SegmentOptions, SegmentStrategy
 from packstone.model.sizes import format_bytes
 from packstone.service.commit_tools import now_ms
+from packstone.service.segment_planner import without_dead_compactions
 from packstone.strategy.segment_rounds import plan_rounds
 from packstone.strategy.segment_view import begin_command
 from packstone.tables.segments.attempts import is_dead, list_attempts, read_attempt
 from packstone.tables.segments.clean import cutoff
 from packstone.tables.segments.merge_inputs import read_entry_file
+from packstone.tables.segments.missing_files import find_unnamed_segments, find_wrong_files
 from packstone.tables.segments.properties import Properties, parse_properties
 from packstone.tables.segments.segments_view import is_sorted_as, merge_options, view_status
 from packstone.tables.segments.status_files import list_versions, read_latest, read_retired
@@ -29,6 +31,8 @@ if TYPE_CHECKING:
 
 FAMILY: Final = "segments"
 LOOKED_INTO: Final = 1_000
+LISTED: Final = 20_000  # folders; half a minute on a store that takes 20 ms for each
+_NAMED_FILES: Final = 3
 WORST_SEGMENTS: Final = 20
 _MANY_SEGMENTS: Final = 1_000
 _MANY_VERSIONS: Final = 10_000
@@ -53,6 +57,8 @@ class SegmentHealth:
     ideal_segments: int = 0  # by the size of a major compaction
     unsorted_segments: int = 0
     looked_into: int = 0
+    listed: int = 0  # segments whose files were compared with what is there
+    damaged_segments: int = 0  # of these, those of which a file is gone or has another size
     retired_segments: int = 0
     retired_bytes: int = 0
     removable_bytes: int = 0  # of the retired ones, those whose retention is over
@@ -92,6 +98,8 @@ class SegmentHealth:
             "ideal_segments": self.ideal_segments,
             "unsorted_segments": self.unsorted_segments,
             "segments_looked_into": self.looked_into,
+            "segments_listed": self.listed,
+            "damaged_segments": self.damaged_segments,
             "score": self.score,
             "statuses": dict(sorted(self.statuses.items())),
             "levels": {f"L{level}": count for level, count in sorted(self.levels.items())},
@@ -120,10 +128,11 @@ def observe_segments(io: FileIO, table: str) -> SegmentHealth:
     health.ideal_segments = max(1, -(-health.bytes // (limit * _MB))) if health.segments else 0
     health.worst = sorted(status.live, key=lambda entry: (entry.data_bytes, entry.id))[:WORST_SEGMENTS]
     health.statuses.update(str(entry.status) for entry in status.entries)
+    _find_missing(health, io, status)
     _look_into(health, io, status, properties=properties)
     _add_retired(health, io, status, properties=properties)
     _add_running(health, io, status)
-    _add_plans(health, status, properties)
+    _add_plans(health, without_dead_compactions(io, table, status), properties)
     _warn_of_table(health, properties)
     return health
 
@@ -137,6 +146,24 @@ def _add_segment(health: SegmentHealth, entry: StatusEntry, properties: Properti
     health.small_segments += entry.data_bytes < properties.table_blocksize * _MB
     health.levels[entry.id.merges] += 1
     health.histogram[next((name for name, edge in _EDGES if entry.data_bytes < edge * _MB), _LAST)] += 1
+
+
+def _find_missing(health: SegmentHealth, io: FileIO, status: TableStatus) -> None:
+    """Name files that readers need and do not find, the newest segments first."""
+    entries = status.live[::-1][:LISTED]
+    health.listed = len(entries)
+    for entry, wrong in find_wrong_files(io, health.table, entries):
+        health.damaged_segments += 1
+        named = "; ".join(map(str, wrong[:_NAMED_FILES]))
+        more = f"; and {len(wrong) - _NAMED_FILES:,} more" if len(wrong) > _NAMED_FILES else ""
+        _warn(health, "missing-files", where=str(entry.id), evidence=f"{named}{more}")
+    unnamed = find_unnamed_segments(io, health.table)
+    if unnamed:
+        evidence = (
+            f"{len(unnamed):,} segment files are in no version, such as {unnamed[-1]}; if status files were removed, "
+            "put them back"
+        )
+        _warn(health, "unnamed-segments", where="Metadata/segments", evidence=evidence)
 
 
 def _look_into(health: SegmentHealth, io: FileIO, status: TableStatus, *, properties: Properties) -> None:

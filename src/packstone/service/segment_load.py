@@ -13,6 +13,7 @@ also with overwrite: an input that is empty by mistake must not empty the table.
 
 from __future__ import annotations
 
+import posixpath
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
@@ -25,7 +26,7 @@ from packstone.model.segment_options import SegmentOptions
 from packstone.model.sizes import format_bytes
 from packstone.rewrite.inputs.bad_rows import BadRecords
 from packstone.rewrite.inputs.convert_rows import match_columns
-from packstone.rewrite.inputs.input_files import find_files, split_files
+from packstone.rewrite.inputs.input_files import expand_globs, find_files, split_files
 from packstone.rewrite.inputs.read_inputs import cut_batch
 from packstone.rewrite.merge.merge_spec import pack_schema
 from packstone.rewrite.ordered.ordered_spec import BlockOutput
@@ -42,7 +43,7 @@ from packstone.spark.session import SparkHandle, is_connect
 from packstone.storage.fileio import Kind
 from packstone.storage.location import split_store
 from packstone.storage.stores import store_beside
-from packstone.tables.probe import find_log
+from packstone.tables.probe import find_log, why_not_below
 from packstone.tables.segments.column_types import to_arrow, to_ddl
 from packstone.tables.segments.commit import check_can_commit
 from packstone.tables.segments.edits import SegmentFacts
@@ -67,10 +68,11 @@ if TYPE_CHECKING:
     from packstone.model.outcome import Outcome
     from packstone.model.segment import SegmentId
     from packstone.rewrite.inputs.convert_rows import InputBatch
+    from packstone.rewrite.inputs.input_files import LoadFile
     from packstone.rewrite.ordered.ordered_spec import WrittenBlockFile
     from packstone.service.engine import Engine
     from packstone.service.progress import Progress
-    from packstone.storage.fileio import FileIO
+    from packstone.storage.fileio import Entry, FileIO
     from packstone.tables.segments.load_tasks import LoadResult
     from packstone.tables.segments.properties import Properties
     from packstone.tables.segments.status import TableStatus
@@ -94,8 +96,7 @@ def load_files(
     options, paths = options or LoadOptions(), tuple(paths)
     load = Load.plan(io, table, options, engine=engine, progress=progress)
     source = _input_store(io, table, paths)
-    _check_no_tables(source, paths)
-    files = find_files(source, paths, options=options.inputs)
+    files = _find_inputs(source, paths, options)
     total_bytes = sum(file.size_bytes for file in files)
     groups = tuple(split_files(source, files, task_bytes=options.share_bytes(total_bytes), options=options.inputs))
     load.input_bytes = total_bytes
@@ -117,18 +118,37 @@ def _input_store(io: FileIO, table: str, paths: tuple[str, ...]) -> FileIO:
     return store_beside(io, table, paths[0]) if paths else io
 
 
-def _check_no_tables(io: FileIO, paths: Iterable[str]) -> None:
-    """Refuse the folder of a table that names its files: it also holds rows that are deleted, or merged elsewhere."""
+def _find_inputs(io: FileIO, paths: Iterable[str], options: LoadOptions) -> tuple[LoadFile, ...]:
+    """Find the files, and refuse folders of tables that name theirs: they also hold rows that are deleted or merged.
+
+    At the inputs, around them and on the way down. A file that is named by itself is taken: somebody chose it.
+    """
+
+    def check_folder(folder: str, entries: list[Entry]) -> None:
+        what = why_not_below(io, folder, entries)
+        if what is not None:
+            raise _not_plain(folder, folder, what)
+
+    found: list[str] = []
     for path in paths:
-        entry = io.stat(path)
-        found = find_log(io, path) if entry is not None and entry.kind is Kind.DIRECTORY else None
-        if found is not None:
-            at, what = found
-            raise RefusedError(
-                f"{path} is no plain folder: {at} is {what.partition(';')[0].partition(',')[0]}, and not every file in "
-                "it counts; load it as a DataFrame, or name its live files.",
-                path=path,
-            )
+        expanded = expand_globs(io, path)
+        found += expanded
+        for one in expanded:
+            entry = io.stat(one)
+            is_folder = entry is not None and entry.kind is Kind.DIRECTORY
+            if is_folder or expanded != (path,):
+                log = find_log(io, one if is_folder else posixpath.dirname(one))
+                if log is not None:
+                    raise _not_plain(path, *log)
+    return find_files(io, found, options=options.inputs, check_folder=check_folder)
+
+
+def _not_plain(path: str, at: str, what: str) -> RefusedError:
+    return RefusedError(
+        f"{path} is no plain folder: {at} is {what.partition(';')[0].partition(',')[0]}, and not every file in it "
+        "counts; load it as a DataFrame, or name its live files.",
+        path=path,
+    )
 
 
 def load_batches(
@@ -332,18 +352,17 @@ class Load:
         results: Sequence[LoadResult],
     ) -> LoadReport:
         bad_rows = sum(result.bad_rows for result in results)
-        content = self._segment_file(segment, session.attempt, runs)
-        own = [
-            f"{index_file_path(self.table, content.index_file)}",
-            f"{segment_file_path(self.table, segment_file_name(segment, session.attempt))}",
-        ]
-        own = [path.removeprefix(f"{self.table}/") for path in own]
+        index_path = index_file_path(self.table, index_file_name(segment, session.attempt))
+        own_path = segment_file_path(self.table, segment_file_name(segment, session.attempt))
+        own = [path.removeprefix(f"{self.table}/") for path in (index_path, own_path)]
         session.record(own, label="segment")
         self.io.make_dirs(index_folder(self.table))
         parts = [file.part for run in runs for file in run]
         index = join_parts(parts, schema=self.schema, sort_columns=self.sort_columns)
+        written_index = write_index(self.io, index_path, index)
+        content = self._segment_file(segment, session.attempt, runs, index_digest=written_index.digest)
         facts = SegmentFacts(
-            index_bytes=write_index(self.io, index_file_path(self.table, content.index_file), index),
+            index_bytes=written_index.size_bytes,
             segment_file=write_segment_file(self.io, self.table, content),
             rows=content.rows,
             files=len(content.files),
@@ -372,7 +391,7 @@ class Load:
         )
 
     def _segment_file(
-        self, segment: SegmentId, attempt: str, runs: Sequence[Sequence[WrittenBlockFile]]
+        self, segment: SegmentId, attempt: str, runs: Sequence[Sequence[WrittenBlockFile]], *, index_digest: str
     ) -> SegmentFile:
         files = tuple(
             DataFile(
@@ -392,6 +411,7 @@ class Load:
             sort_scope=self.properties.sort_scope,
             schema=to_ddl(self.status.columns),
             index_file=index_file_name(segment, attempt),
+            index_digest=index_digest,
             rows=sum(file.rows for file in files),
             data_bytes=sum(file.size_bytes for file in files),
         )

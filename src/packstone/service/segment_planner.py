@@ -136,19 +136,30 @@ class SegmentPlanner:
 
 def end_dead_compactions(io: FileIO, table: str, status: TableStatus) -> TableStatus:
     """End the registrations of compactions whose process is gone; what they left, `clean` knows by name."""
-    dead = [
-        running.attempt
-        for running in status.running
-        if is_dead(io, table, running.attempt, started_ms=running.started_ms, now_ms=now_ms())
-    ]
+    dead = _find_dead(io, table, status)
     if not dead:
         return status
-
-    def edit(base: TableStatus) -> Change:
-        changed = base
-        for attempt in dead:
-            if base.find_compaction(attempt) is not None:
-                changed = abandon_attempt(changed, attempt=attempt, now_ms=now_ms()).status
-        return Change(status=changed)
-
+    edit = lambda base: Change(status=_without(base, dead))  # noqa: E731 - as the other edits
     return commit_edit(io, table, edit, tools=make_commit_tools(), operation="abandon-compact")
+
+
+def without_dead_compactions(io: FileIO, table: str, status: TableStatus) -> TableStatus:
+    """The status as `end_dead_compactions` will make it; nothing is written."""
+    return _without(status, _find_dead(io, table, status))
+
+
+def _find_dead(io: FileIO, table: str, status: TableStatus) -> tuple[str, ...]:
+    now = now_ms()
+    return tuple(
+        running.attempt
+        for running in status.running
+        if is_dead(io, table, running.attempt, started_ms=running.started_ms, now_ms=now)
+    )
+
+
+def _without(status: TableStatus, dead: tuple[str, ...]) -> TableStatus:
+    changed = status
+    for attempt in dead:
+        if changed.find_compaction(attempt) is not None:
+            changed = abandon_attempt(changed, attempt=attempt, now_ms=now_ms()).status
+    return changed

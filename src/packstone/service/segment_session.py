@@ -30,6 +30,7 @@ from packstone.tables.segments.attempts import (
 from packstone.tables.segments.commit import commit_edit
 from packstone.tables.segments.edits import SegmentFacts, abandon_attempt, begin_load, finish_load
 from packstone.tables.segments.layout import attempt_folder, segment_folder
+from packstone.tables.segments.link_guard import LinkGuard
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -126,9 +127,9 @@ class SegmentSession:
 
     def _forget(self, keep: set[str]) -> None:
         with contextlib.suppress(OSError, PackstoneError):
-            open_names = False
+            open_names, guard = False, LinkGuard(self.io, self.table)
             for path in read_created(self.io, self.table, self.attempt):
-                if path in keep:
+                if path in keep or not guard.may_remove(path):
                     continue
                 whole = f"{self.table}/{path}"
                 open_names |= self.io.stat(whole) is None

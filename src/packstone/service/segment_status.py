@@ -26,7 +26,7 @@ from packstone.tables.segments.commit import commit_edit, create_table
 from packstone.tables.segments.edits import Change, alter_properties, delete_before, delete_segments
 from packstone.tables.segments.layout import data_file_path, segment_file_path
 from packstone.tables.segments.properties import PROPERTY_NAMES, describe, parse_properties
-from packstone.tables.segments.segment_file import read_segment_file
+from packstone.tables.segments.segment_file import read_segment
 from packstone.tables.segments.status_files import (
     find_as_of,
     list_versions,
@@ -122,7 +122,7 @@ def list_live_files(io: FileIO, table: str, status: TableStatus) -> LiveFiles:
     found: list[LiveFile] = []
     for entry in status.live:
         try:
-            segment = read_segment_file(io, table, entry.segment_file or "")
+            segment = read_segment(io, table, entry)
         except FileNotFoundError as error:
             raise _missing(io, table, status=status, entry=entry) from error
         found += [

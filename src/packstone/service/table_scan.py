@@ -226,11 +226,11 @@ class Scan:
     def _spark_tests(self, zone: str) -> tuple[str, ...]:
         if self._where is None:
             return ()
-        where, schema = self._where, self._source.schema
-        if self._zone not in (None, zone):
-            # Spark would take wall times for times of the session: it gets moments.
-            where = resolve(parse_filter(where) if isinstance(where, str) else where, schema, zone=str(self._zone))
-        return spark_tests(where, schema)
+        schema = self._source.schema
+        parsed = parse_filter(self._where) if isinstance(self._where, str) else self._where
+        # Spark gets values of the columns' own types. As they were written, it would round 1.5 to 2 beside a
+        # decimal(38,0), and take wall times for times of the session though the scan names another zone.
+        return spark_tests(resolve(parsed, schema, zone=self._zone or zone), schema)
 
     def _needed(self, plan: ScanPlan) -> pa.Schema:
         """The columns that come out, and those of the filter."""

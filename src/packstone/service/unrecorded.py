@@ -21,9 +21,12 @@ import platformdirs
 
 from packstone.errors import PackstoneError
 from packstone.model.codec import dump_record, load_record
+from packstone.model.record_fields import AbsolutePath, RunId
 from packstone.model.run_record import RunFacts
+from packstone.storage.fileio import PRIVATE
 from packstone.storage.local import LocalFileIO
 from packstone.storage.ownership import ProcessIdentity
+from packstone.tables.state_folder import make_state_folder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -40,11 +43,11 @@ _ATTEMPTS: Final = 5
 class Unrecorded:
     """One run that a history should know; ``facts`` are None while it runs, and for ever if it was killed."""
 
-    run: str
+    run: RunId
     history: str  # its address without password: the record is for that database and no other
     command: str
     family: str
-    table: str
+    table: AbsolutePath
     strategy: str
     started_at: datetime
     user: str
@@ -59,12 +62,14 @@ class Spool:
 
     io: FileIO
     folder: str
-    is_ours_above: bool = False  # whether the two folders above are of our own making
+    root: str = ""  # the table that it is beside, whose state folder may have to be made, and removed again
 
     def write(self, entry: Unrecorded) -> None:
         """Keep an entry, in place of what is known of the run."""
         for attempts_left in reversed(range(_ATTEMPTS)):
-            self.io.make_dirs(self.folder)
+            if self.root:
+                make_state_folder(self.io, self.root, posixpath.dirname(self.folder))
+            self.io.make_dirs(self.folder, like=None if self.root else PRIVATE)
             try:
                 self.io.replace(self._path(entry), dump_record(entry))
             except FileNotFoundError:  # somebody who removed the last entry took the folder with it
@@ -77,7 +82,7 @@ class Spool:
         """Forget an entry, and leave no empty folder."""
         self.io.remove(self._path(entry))
         state = posixpath.dirname(self.folder)
-        for folder in (self.folder, state, posixpath.dirname(state)) if self.is_ours_above else (self.folder,):
+        for folder in (self.folder, state, posixpath.dirname(state)) if self.root else (self.folder,):
             if not self.io.remove_empty_dir(folder):
                 return
 
@@ -104,6 +109,6 @@ def user_spool() -> Spool:
     return Spool(io=LocalFileIO(), folder=str(Path(chosen).expanduser().absolute()))
 
 
-def table_spool(io: FileIO, state: str) -> Spool:
+def table_spool(io: FileIO, state: str, *, root: str) -> Spool:
     """The folder beside a table."""
-    return Spool(io=io, folder=f"{state}/{FOLDER}", is_ours_above=True)
+    return Spool(io=io, folder=f"{state}/{FOLDER}", root=root)

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 
 from packstone.errors import InvalidInputError
 from packstone.pruning.expression import And, columns_of
-from packstone.pruning.parse_filter import parse_filter
 from packstone.scan.read_few import read_few
 from packstone.scan.read_split import read_split
 from packstone.spark.segment_frames import is_read_by_spark, read_files
@@ -97,7 +96,7 @@ def read_parquet_files(
     return read_files(session, paths, schema=schema_ddl(schema))
 
 
-def spark_tests(where: str | Expression, schema: pa.Schema) -> tuple[str, ...]:
+def spark_tests(where: Expression, schema: pa.Schema) -> tuple[str, ...]:
     """The filter as Spark shall apply it, as several tests that must all hold.
 
     Statistics of Parquet leave NaN out, and Spark's reader believes them: in a file written by PyArrow it finds no row
@@ -107,10 +106,9 @@ def spark_tests(where: str | Expression, schema: pa.Schema) -> tuple[str, ...]:
     import pyarrow as pa  # noqa: PLC0415 - slow to import
 
     floats = {field.name.lower() for field in schema if pa.types.is_floating(field.type)}
-    parsed = parse_filter(where) if isinstance(where, str) else where
-    if floats.isdisjoint(name.lower() for name in columns_of(parsed)):
+    if floats.isdisjoint(name.lower() for name in columns_of(where)):
         return (str(where),)
-    parts = parsed.parts if isinstance(parsed, And) else (parsed,)
+    parts = where.parts if isinstance(where, And) else (where,)
     exact = [str(part) for part in parts if floats.isdisjoint(name.lower() for name in columns_of(part))]
     return (*exact, f"coalesce(({where}), false)")
 

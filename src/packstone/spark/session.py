@@ -5,8 +5,10 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
+import signal
 import subprocess
 import sys
+import threading
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
 
 _LOOPBACK = "127.0.0.1"
 _MIN_JAVA = 17
+_STOP_SECONDS = 30  # a JVM that does not stop until then ends with this process
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,10 +41,23 @@ class SparkHandle:
     is_connect: bool = field(default=False)
 
     def stop(self) -> None:
-        """Stop the session if we made it."""
-        if self.is_ours:
-            with contextlib.suppress(Exception):
-                self.spark.stop()
+        """Stop the session if we made it, with the jobs that still run.
+
+        In a thread of its own, which has a connection of its own to the JVM: if this one was interrupted in the middle
+        of a call, the JVM still answers that call, and would do nothing else before.
+        """
+        if not self.is_ours:
+            return
+        stopping = threading.Thread(target=self._stop, daemon=True, name="packstone-stop")
+        stopping.start()
+        stopping.join(_STOP_SECONDS)
+
+    def _stop(self) -> None:
+        with contextlib.suppress(Exception):
+            if not self.is_connect:
+                self.spark.sparkContext.cancelAllJobs()
+        with contextlib.suppress(Exception):
+            self.spark.stop()
 
 
 def open_spark(settings: SparkSettings, *, app_name: str = "packstone") -> SparkHandle:
@@ -64,12 +80,59 @@ def open_spark(settings: SparkSettings, *, app_name: str = "packstone") -> Spark
     if remote and remote.startswith("local"):
         builder = _local_server(builder, settings)
     try:
-        with _quiet(settings.log_path):
+        with _own_interrupts(), _no_orphans(), _quiet(settings.log_path):
             spark = builder.getOrCreate()
     except Exception as error:
         where = f" (its log is {settings.log_path})" if settings.log_path else ""
         raise UnavailableError(f"Spark could not be started{where}: {str(error).splitlines()[0]}") from error
+    if not remote:
+        _ignore_lost_connections(spark)
     return SparkHandle(spark, is_ours=True, is_connect=remote is not None)
+
+
+@contextlib.contextmanager
+def _own_interrupts() -> Iterator[None]:
+    """Keep the caller's handler of SIGINT: PySpark sets one of its own, which raises KeyboardInterrupt inside Py4J."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.getsignal(signal.SIGINT)
+    try:
+        yield
+    finally:
+        if before is not None:
+            signal.signal(signal.SIGINT, before)
+
+
+@contextlib.contextmanager
+def _no_orphans() -> Iterator[None]:
+    """End the JVM that PySpark starts if we are interrupted before it is reached: it would wait for us for ever."""
+    from pyspark import java_gateway  # noqa: PLC0415 - see open_spark
+
+    gateway: Any = java_gateway
+    started: list[Any] = []
+    start = gateway.Popen
+
+    def remember(*args: Any, **options: Any) -> Any:  # noqa: ANN401 - what subprocess takes and gives
+        started.append(start(*args, **options))
+        return started[-1]
+
+    gateway.Popen = remember
+    try:
+        yield
+    except BaseException:
+        for process in started:
+            process.kill()
+        raise
+    finally:
+        gateway.Popen = start
+
+
+def _ignore_lost_connections(spark: Any) -> None:  # noqa: ANN401 - a classic session
+    """Let the server of PySpark's accumulators end without a traceback if the JVM is killed together with us."""
+    server = getattr(spark.sparkContext, "_accumulatorServer", None)
+    if server is not None:
+        server.handle_error = lambda *_: None
 
 
 def _find_session() -> Any:  # noqa: ANN401 - a session of either kind, or None

@@ -20,32 +20,18 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-import fastavro
 import pyarrow as pa
-from fastavro.read import SchemaResolutionError
-from fastavro.schema import SchemaParseException, UnknownType
 
 from packstone.errors import CorruptionError, InvalidInputError
+from packstone.storage.bounded_codecs import inflate, unbzip, unsnap, unxz, unzstd
 
 _MAGIC: Final = b"Obj\x01"
 _SYNC_BYTES: Final = 16
 _BLOCK_BYTES: Final = 64_000  # Java's default distance between two sync marks
 _CRC_BYTES: Final = 4
-_SNAPPY_MOST_RATIO: Final = 64  # the longest copy, of 64 bytes, takes three
+MAX_BLOCK_BYTES: Final = 256 << 20  # of a block that is decompressed; writers end a block after some hundred kilobytes
 CODECS: Final = frozenset({"null", "deflate", "zstandard", "snappy", "bzip2", "xz"})  # those that can be read
 BROKEN_BLOCK: Final = (IndexError, ValueError, EOFError, OSError, zlib.error, lzma.LZMAError)  # by decompressors
-_UNREADABLE: Final = (  # what fastavro raises at a damaged file
-    EOFError,
-    ValueError,
-    IndexError,
-    KeyError,
-    TypeError,
-    AttributeError,
-    OverflowError,
-    SchemaParseException,
-    SchemaResolutionError,
-    UnknownType,
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,6 +65,8 @@ def read_records(
     ``wanted`` gets the file's schema and returns the one to read with, usually the same with fewer fields: the others
     are skipped without being decoded.
     """
+    import fastavro  # noqa: PLC0415 - executors need it for Paimon's Avro files only
+
     header = read_header(data, path=path)
     written, root = plain_schema(header, path=path), root_schema(header, path=path)
     plain = io.BytesIO(b"".join(_plain_file(data, header, root, path=path)))
@@ -87,8 +75,17 @@ def read_records(
         reader_schema = [reader_schema if isinstance(branch, dict) else branch for branch in root]
     try:
         yield from fastavro.reader(plain, reader_schema)  # type: ignore[misc]
-    except _UNREADABLE as error:
+    except _unreadable() as error:
         raise CorruptionError(f"A record of {path} cannot be read: {error!r}.", path=path) from error
+
+
+def _unreadable() -> tuple[type[Exception], ...]:
+    """What fastavro raises at a damaged file."""
+    from fastavro.read import SchemaResolutionError  # noqa: PLC0415 - see read_records
+    from fastavro.schema import SchemaParseException, UnknownType  # noqa: PLC0415 - see read_records
+
+    plain = (EOFError, ValueError, IndexError, KeyError, TypeError, AttributeError, OverflowError)
+    return (*plain, SchemaParseException, SchemaResolutionError, UnknownType)
 
 
 def plain_schema(header: AvroHeader, *, path: str, logical: bool = False) -> dict[str, Any]:
@@ -112,7 +109,10 @@ class AvroWriter:
     """Builds an Avro file in memory; ``size_bytes`` tells what is already compressed."""
 
     def __init__(self, schema: Mapping[str, Any], *, codec: str, level: int | None = None) -> None:
+        import fastavro  # noqa: PLC0415 - see read_records
+
         self._schema = fastavro.parse_schema(without_logical_types(dict(schema)))
+        self._encode = fastavro.schemaless_writer
         self._compress = compressor(codec, level)
         text = json.dumps(schema).encode()
         self._sync = hashlib.md5(text, usedforsecurity=False).digest()  # any 16 bytes will do; these are repeatable
@@ -124,7 +124,7 @@ class AvroWriter:
 
     def write(self, record: Mapping[str, Any]) -> None:
         """Add one record."""
-        fastavro.schemaless_writer(self._pending, self._schema, record)
+        self._encode(self._pending, self._schema, record)
         self._pending_records += 1
         if self._pending.tell() >= _BLOCK_BYTES:
             self._flush()
@@ -192,21 +192,21 @@ def without_logical_types(schema: Any) -> Any:  # noqa: ANN401 - JSON
     return schema
 
 
-def decompressor(codec: str, path: str) -> Callable[[bytes], bytes]:
-    """How a block of a codec is decompressed; InvalidInputError if it is not one of ``CODECS``."""
+def decompressor(codec: str, path: str, *, most_bytes: int = MAX_BLOCK_BYTES) -> Callable[[bytes], bytes]:
+    """How a block of a codec is decompressed, up to a limit; InvalidInputError if it is not one of ``CODECS``."""
     match codec:
         case "null":
             return bytes
         case "deflate":
-            return lambda body: zlib.decompress(body, -zlib.MAX_WBITS)
+            return lambda body: inflate(body, most_bytes)
         case "zstandard":
-            return lambda body: bytes(pa.input_stream(pa.py_buffer(body), compression="zstd").read())
+            return lambda body: unzstd(body, most_bytes)
         case "snappy":
-            return _unsnap
+            return lambda body: _unsnap_checked(body, most_bytes)
         case "bzip2":
-            return bz2.decompress
+            return lambda body: unbzip(body, most_bytes)
         case "xz":
-            return lzma.decompress
+            return lambda body: unxz(body, most_bytes)
         case _:
             raise InvalidInputError(f"{path} is compressed with {codec!r}, which this version cannot read.", path=path)
 
@@ -240,18 +240,10 @@ def _avro_codec(codec: str) -> str:
     return {"zstd": "zstandard", "none": "null", "uncompressed": "null", "gzip": "deflate"}.get(name, name)
 
 
-def _unsnap(body: bytes) -> bytes:
-    compressed, crc = body[:-_CRC_BYTES], body[-_CRC_BYTES:]
-    size, shift = 0, 0
-    for byte in compressed:
-        size |= (byte & 0x7F) << shift
-        if byte < 0x80:  # noqa: PLR2004 - the last byte of a varint
-            break
-        shift += 7
-    if size > _SNAPPY_MOST_RATIO * len(compressed):  # no memory is asked for in the name of a damaged length
-        raise ValueError("its length is wrong")
-    plain = bytes(pa.decompress(compressed, decompressed_size=size, codec="snappy", asbytes=True))
-    if zlib.crc32(plain).to_bytes(_CRC_BYTES, "big") != crc:
+def _unsnap_checked(body: bytes, most_bytes: int) -> bytes:
+    """Decompress a block of Snappy, which Avro lets end with a checksum."""
+    plain = unsnap(body[:-_CRC_BYTES], most_bytes)
+    if zlib.crc32(plain).to_bytes(_CRC_BYTES, "big") != body[-_CRC_BYTES:]:
         raise ValueError("its checksum is wrong")
     return plain
 

@@ -115,9 +115,15 @@ class FaultyFileIO:
         self._step("remove_empty_dir", path, lambda: answer.append(self._inner.remove_empty_dir(path)))
         return answer[0]
 
-    def make_dirs(self, path: str) -> None:
+    def limited(self, mode: int) -> FaultyFileIO:
+        """The same store with limited modes; its steps are counted here."""
+        limited = FaultyFileIO(self._inner.limited(mode), fault=self._fault)
+        limited.steps = self.steps
+        return limited
+
+    def make_dirs(self, path: str, *, like: Permissions | None = None) -> None:
         """Step."""
-        self._step("make_dirs", path, lambda: self._inner.make_dirs(path))
+        self._step("make_dirs", path, lambda: self._inner.make_dirs(path, like=like))
 
     def sync_dir(self, path: str) -> None:
         """Step."""

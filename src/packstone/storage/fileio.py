@@ -10,12 +10,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol, Self
+
+from packstone.model.files import Permissions
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from packstone.model.files import Permissions
+PRIVATE: Final = Permissions(mode=0o700)  # of a folder that its owner alone may enter
+_MAY_READ_FILE: Final = 0o644
+_OWNER_ENTERS: Final = 0o700
+_OWNER_WRITES: Final = 0o600
+_GROUP: Final = 0o070
 
 
 class Kind(StrEnum):
@@ -36,6 +42,7 @@ class Entry:
     size_bytes: int
     mtime_ns: int
     permissions: Permissions
+    identity: tuple[int, int] = (0, 0)  # tells a file or folder from another one of its name, where the store can
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,8 +84,12 @@ class FileIO(Protocol):
         """Open a data file for random reads."""
         ...
 
+    def limited(self, mode: int) -> Self:
+        """The same store, whose new data files are never more open than this mode; for tasks that read such files."""
+        ...
+
     def open_output(self, path: str) -> Any:  # noqa: ANN401 - a pyarrow.NativeFile, which has no types
-        """Open a new data file for writing; its directory exists.
+        """Open a new data file for writing; its directory exists, and the file is never more open than that.
 
         Object stores show nothing before ``close``; their files have ``abort`` too (``abandon_output``).
         """
@@ -111,8 +122,11 @@ class FileIO(Protocol):
         """Step: remove a directory if it is empty; False if it is not."""
         ...
 
-    def make_dirs(self, path: str) -> None:
-        """Step: create a directory and its parents, durably; fine if it exists."""
+    def make_dirs(self, path: str, *, like: Permissions | None = None) -> None:
+        """Step: create a directory and its parents, durably; fine if it exists.
+
+        A new directory is never more open than the one above it, nor than ``like``.
+        """
         ...
 
     def sync_dir(self, path: str) -> None:
@@ -138,6 +152,21 @@ class FileIO(Protocol):
     def may_write(self, path: str) -> bool:
         """Whether we may create names in this directory."""
         ...
+
+
+def folder_mode(above: int, like: Permissions | None) -> int:
+    """The mode of a new folder, from that of the folder above it."""
+    return (above & 0o777 & (0o777 if like is None else like.mode)) | _OWNER_ENTERS
+
+
+def file_mode(folder: int, most: int = _MAY_READ_FILE) -> int:
+    """The mode of a new file, from that of its folder: whoever may enter may read, and only the owner writes."""
+    return (folder & most & _MAY_READ_FILE) | _OWNER_WRITES
+
+
+def without_group(mode: int) -> int:
+    """The mode where the group cannot be the right one: its members may do what everybody may."""
+    return (mode & ~_GROUP) | (mode & 0o007) << 3
 
 
 def abandon_output(file: Any) -> None:  # noqa: ANN401 - what open_output gave

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from packstone.errors import InvalidInputError
 from packstone.model.files import Permissions
-from packstone.storage.fileio import Capabilities, Entry, Kind
+from packstone.storage.fileio import Capabilities, Entry, Kind, file_mode, folder_mode, without_group
 from packstone.storage.hdfs_acl import acl_entries, acl_texts
 from packstone.storage.hdfs_contact import hasty
 from packstone.storage.hdfs_errors import BrokenConnectionError, as_os_errors
@@ -56,6 +56,11 @@ class HdfsFileIO:
     """``FileIO`` on ``hdfs-native``; holds settings only, each process opens its own client."""
 
     settings: HdfsSettings
+    most_mode: int = 0o644  # of new data files
+
+    def limited(self, mode: int) -> HdfsFileIO:
+        """Create files with at most this mode."""
+        return HdfsFileIO(self.settings, self.most_mode & mode)
 
     @property
     def capabilities(self) -> Capabilities:
@@ -104,7 +109,7 @@ class HdfsFileIO:
         """Open a new file; it is durable when closed, and a close that fails raises."""
         import pyarrow as pa  # noqa: PLC0415 - slow to import, not needed to plan
 
-        return pa.PythonFile(self._create(path, overwrite=True), mode="w")
+        return pa.PythonFile(self._create(path, overwrite=True, most=self.most_mode), mode="w")
 
     def write_new(self, path: str, data: bytes) -> None:
         """Write aside, then rename: the NameNode lets one of many succeed."""
@@ -145,9 +150,31 @@ class HdfsFileIO:
             return False
         return True
 
-    def make_dirs(self, path: str) -> None:
-        """Create the directory and its ancestors."""
-        self._ask(path, lambda client: client.mkdirs(self._inside(path), create_parent=True))
+    def make_dirs(self, path: str, *, like: Permissions | None = None) -> None:
+        """Create the directory and its ancestors, one by one: each has the mode that the one above it allows."""
+        missing, at = [], path
+        while (found := self.stat(at)) is None and at != self.settings.url:
+            missing.append(at)
+            at = posixpath.dirname(at)
+        above = 0o755 if found is None else found.permissions.mode
+        for folder in reversed(missing):
+            above = folder_mode(above, like)
+            self._make_dir(folder, above, like)
+        if found is not None and found.kind is not Kind.DIRECTORY:
+            raise NotADirectoryError(errno.ENOTDIR, "Not a directory", at)
+
+    def _make_dir(self, path: str, mode: int, like: Permissions | None) -> None:
+        inside = self._inside(path)
+        self._ask(path, lambda client: client.mkdirs(inside, permission=mode, create_parent=True))
+        if like is None or not like.group or without_group(mode) == mode:
+            return
+        now = _entry(self._info(path)).permissions  # its group is that of the folder above it
+        if now.group == like.group:
+            return
+        try:
+            self._ask(path, lambda client: client.set_owner(inside, None, like.group))
+        except OSError:
+            self._ask(path, lambda client: client.set_permission(inside, without_group(mode)))
 
     def sync_dir(self, path: str) -> None:
         """Nothing to do: names are in the NameNode's journal before it answers."""
@@ -237,10 +264,11 @@ class HdfsFileIO:
     def _info(self, path: str) -> FileStatus:
         return self._ask(path, lambda client: client.get_file_info(self._inside(path)))
 
-    def _create(self, path: str, *, overwrite: bool, block_bytes: int | None = None) -> HdfsWriter:
+    def _create(self, path: str, *, overwrite: bool, block_bytes: int | None = None, most: int = 0o644) -> HdfsWriter:
         from hdfs_native import WriteOptions  # noqa: PLC0415 - an extra
 
-        options = WriteOptions(overwrite=overwrite, create_parent=False, permission=0o644, block_size=block_bytes)
+        mode = file_mode(self._info(posixpath.dirname(path)).permission, most)
+        options = WriteOptions(overwrite=overwrite, create_parent=False, permission=mode, block_size=block_bytes)
         return HdfsWriter(self._ask(path, lambda client: client.create(self._inside(path), options)), path)
 
     def _write_aside(self, path: str, data: bytes) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import ctypes
 import errno
 import os
@@ -9,10 +10,10 @@ import shutil
 import stat as stat_bits
 import tempfile
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from packstone.model.files import Permissions
-from packstone.storage.fileio import Capabilities, Entry, Kind
+from packstone.storage.fileio import Capabilities, Entry, Kind, file_mode, folder_mode, without_group
 from packstone.storage.local_attributes import read_attributes, set_attributes
 
 if TYPE_CHECKING:
@@ -29,6 +30,13 @@ class LocalFileIO:
     """``FileIO`` on the operating system's own calls."""
 
     capabilities = Capabilities(atomic_rename=True, create_if_absent=True, durable_write=True)
+    most_mode = 0o644  # of new data files
+
+    def limited(self, mode: int) -> Self:
+        """Create files with at most this mode."""
+        limited = copy.copy(self)
+        limited.most_mode = self.most_mode & mode
+        return limited
 
     def list_dir(self, path: str) -> Iterator[Entry]:
         """Yield entries with one stat each; links are named, not followed."""
@@ -64,9 +72,15 @@ class LocalFileIO:
         return pa.OSFile(os.fsencode(path), "r")  # a name need not be text
 
     def open_output(self, path: str) -> Any:  # noqa: ANN401 - pyarrow has no types
-        """Open a new file with pyarrow."""
+        """Open a new file with pyarrow, which knows no modes: so it is made first."""
         import pyarrow as pa  # noqa: PLC0415 - slow to import, not needed to plan
 
+        folder = os.stat(os.path.dirname(path))
+        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, file_mode(folder.st_mode, self.most_mode))
+        try:
+            _give(handle, folder.st_uid, folder.st_gid)
+        finally:
+            os.close(handle)
         return pa.OSFile(os.fsencode(path), "wb")
 
     def write_new(self, path: str, data: bytes) -> None:
@@ -115,16 +129,27 @@ class LocalFileIO:
             return False
         return True
 
-    def make_dirs(self, path: str) -> None:
+    def make_dirs(self, path: str, *, like: Permissions | None = None) -> None:
         """Create the missing ancestors and make each new name durable in its parent."""
+        for _ in range(_MAKE_DIRS_ATTEMPTS):
+            try:
+                self._make_dirs(path, like)
+            except FileNotFoundError:  # another run, at its end, removed an ancestor that was still empty
+                continue
+            return
+        self._make_dirs(path, like)
+
+    def _make_dirs(self, path: str, like: Permissions | None) -> None:
         missing = []
         at = path
         while not os.path.isdir(at):
             missing.append(at)
             at = os.path.dirname(at)
-        _make_dirs(path)
-        for made in reversed(missing):
-            self.sync_dir(os.path.dirname(made))
+        made = [folder for folder in reversed(missing) if _make_dir(folder, like)]
+        for folder in made:
+            above = os.path.dirname(folder)
+            _give_folder(folder, os.stat(above), like)
+            self.sync_dir(above)
 
     def sync_dir(self, path: str) -> None:
         """Fsync the directory."""
@@ -162,6 +187,7 @@ def _entry(name: str, found: os.stat_result) -> Entry:
         size_bytes=found.st_size,
         mtime_ns=found.st_mtime_ns,
         permissions=Permissions(uid=found.st_uid, gid=found.st_gid, mode=stat_bits.S_IMODE(found.st_mode)),
+        identity=(found.st_dev, found.st_ino),
     )
 
 
@@ -179,7 +205,9 @@ def _write_aside(path: str, data: bytes) -> str:
         with os.fdopen(handle, "wb") as file:
             file.write(data)
             file.flush()
-            os.fchmod(file.fileno(), 0o644)  # records are for everybody who may see the table
+            folder = os.stat(os.path.dirname(path))
+            os.fchmod(file.fileno(), file_mode(folder.st_mode))  # for everybody who may enter the folder
+            _give(file.fileno(), folder.st_uid, folder.st_gid)
             os.fsync(file.fileno())
     except BaseException:
         os.unlink(aside)
@@ -187,14 +215,42 @@ def _write_aside(path: str, data: bytes) -> str:
     return aside
 
 
-def _make_dirs(path: str) -> None:
-    for _ in range(_MAKE_DIRS_ATTEMPTS):
-        try:
-            os.makedirs(path, exist_ok=True)
-        except FileNotFoundError:  # another run, at its end, removed an ancestor that was still empty
-            continue
+def _make_dir(path: str, like: Permissions | None) -> bool:
+    """Make one folder; False if another run did."""
+    try:
+        os.mkdir(path, folder_mode(os.stat(os.path.dirname(path)).st_mode, like))
+    except FileExistsError:
+        if os.path.isdir(path):
+            return False
+        raise
+    return True
+
+
+def _give_folder(path: str, above: os.stat_result, like: Permissions | None) -> None:
+    user, group = (above.st_uid, above.st_gid) if like is None or like.gid < 0 else (like.uid, like.gid)
+    handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    try:
+        _give(handle, user, group)
+    finally:
+        os.close(handle)
+
+
+def _give(handle: int, user: int, group: int) -> None:
+    """Give a new file or folder the group that its mode is meant for; if we may not, the group is like everybody.
+
+    What root makes belongs to the owner of what it is made for: a run of root must not lock the table's owner out.
+    """
+    now = os.fstat(handle)
+    if os.geteuid() == 0 and (now.st_uid, now.st_gid) != (user, group):
+        os.fchown(handle, user, group)
         return
-    os.makedirs(path, exist_ok=True)
+    mode = stat_bits.S_IMODE(now.st_mode)
+    if now.st_gid == group or without_group(mode) == mode:
+        return
+    try:
+        os.fchown(handle, -1, group)
+    except OSError:
+        os.fchmod(handle, without_group(mode))
 
 
 def _rename_noreplace(source: str, target: str) -> int:
@@ -235,7 +291,7 @@ def _fsync(path: str, flags: int) -> None:
 
 
 def _existing_ancestor(path: str) -> str:
-    at = path
+    at = os.path.abspath(path)  # the ancestors of a relative path would never end
     while not os.path.exists(at):
         at = os.path.dirname(at)
     return at

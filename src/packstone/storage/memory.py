@@ -106,7 +106,11 @@ class MemoryFileIO:
         self._dirs.discard(path)
         return True
 
-    def make_dirs(self, path: str) -> None:
+    def limited(self, mode: int) -> Self:  # noqa: ARG002 - nobody else can see this memory
+        """The same store: there are no other users."""
+        return self
+
+    def make_dirs(self, path: str, *, like: Permissions | None = None) -> None:  # noqa: ARG002 - as above
         """Remember the folder and its ancestors."""
         at = path
         while at not in self._dirs:

@@ -19,8 +19,9 @@ import socket
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from packstone.errors import ConflictError
+from packstone.errors import ConflictError, CorruptionError
 from packstone.model.codec import dump_record, load_record
+from packstone.model.record_fields import AbsolutePath, Pid, RunId
 
 if TYPE_CHECKING:
     from packstone.storage.fileio import FileIO
@@ -35,7 +36,7 @@ class ProcessIdentity:
 
     host: str
     boot_id: str
-    pid: int
+    pid: Pid
     started_ticks: int
     pid_namespace: str = ""
 
@@ -68,9 +69,9 @@ class ProcessIdentity:
 class Owner:
     """What an owner file says."""
 
-    run: str
+    run: RunId
     process: ProcessIdentity
-    heartbeat_path: str
+    heartbeat_path: AbsolutePath
     released: bool = False
     unfinished: bool = False  # given back with a swap half-way: the next owner has to look for it
 
@@ -78,6 +79,13 @@ class Owner:
     def is_clean(self) -> bool:
         """Whether nothing can be half done: the owner said so itself."""
         return self.released and not self.unfinished
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnknownOwner:
+    """An owner file that is damaged: somebody owns the partition, or did."""
+
+    why: str
 
 
 def is_dead(io: FileIO, owner: Owner, *, now_seconds: float) -> bool:
@@ -97,28 +105,36 @@ def may_take_over(io: FileIO, owner: Owner, *, now_seconds: float, take_over: bo
     return is_dead(io, owner, now_seconds=now_seconds) or (take_over and not owner.process.is_on_this_host())
 
 
-def read_owner(io: FileIO, folder: str) -> tuple[int, Owner | None]:
+def read_owner(io: FileIO, folder: str) -> tuple[int, Owner | UnknownOwner | None]:
     """Find the present owner and its number; (0, None) if nobody ever claimed."""
-    try:
-        numbers = sorted(
-            int(e.name[:-5]) for e in io.list_dir(folder) if e.name.endswith(".json") and e.name[:-5].isdigit()
-        )
-    except FileNotFoundError:
+    number = _latest_number(io, folder)
+    if number == 0:
         return 0, None
-    for number in reversed(numbers):
-        path = _path(folder, number)
-        try:
-            return number, load_record(Owner, io.read_bytes(path), path=path)
-        except FileNotFoundError:  # pruned by a newer owner since the listing; look again
-            return read_owner(io, folder)
-    return 0, None
+    path = _path(folder, number)
+    try:
+        return number, load_record(Owner, io.read_bytes(path), path=path)
+    except FileNotFoundError:  # pruned by a newer owner since the listing; look again
+        return read_owner(io, folder)
+    except CorruptionError as error:
+        return number, UnknownOwner(why=error.message)
+
+
+def _latest_number(io: FileIO, folder: str) -> int:
+    try:
+        stems = [entry.name.removesuffix(".json") for entry in io.list_dir(folder) if entry.name.endswith(".json")]
+    except FileNotFoundError:
+        return 0
+    return max((int(stem) for stem in stems if stem.isascii() and stem.isdigit()), default=0)
 
 
 def claim(io: FileIO, folder: str, owner: Owner, *, what: str, now_seconds: float, take_over: bool = False) -> int:
     """Become the owner and return the number of the claim; ConflictError if somebody alive is."""
     io.make_dirs(folder)
     number, present = read_owner(io, folder)
-    if (
+    if isinstance(present, UnknownOwner):
+        if not take_over:
+            raise ConflictError(f"{present.why} Give --take-over if you are sure that no other run works on {what}.")
+    elif (
         present is not None
         and present.run != owner.run
         and not may_take_over(io, present, now_seconds=now_seconds, take_over=take_over)
@@ -140,8 +156,7 @@ def claim(io: FileIO, folder: str, owner: Owner, *, what: str, now_seconds: floa
 
 def check_owned(io: FileIO, folder: str, number: int, *, what: str) -> None:
     """Raise ConflictError unless the claim is still the highest: asked again before every swap."""
-    latest, _ = read_owner(io, folder)
-    if latest != number:
+    if _latest_number(io, folder) != number:
         raise ConflictError(f"{what} was taken over by another run; nothing more is changed there.")
 
 

@@ -216,7 +216,11 @@ class S3FileIO:
             pages = obstore.list(store, key or None, chunk_size=2)
             return all(meta["path"] == key for page in pages for meta in page)
 
-    def make_dirs(self, path: str) -> None:
+    def limited(self, mode: int) -> S3FileIO:  # noqa: ARG002 - policies of the bucket decide who reads
+        """The same store: objects have no modes."""
+        return self
+
+    def make_dirs(self, path: str, *, like: Permissions | None = None) -> None:
         """Nothing: there are no folders."""
 
     def sync_dir(self, path: str) -> None:

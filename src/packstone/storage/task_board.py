@@ -7,8 +7,10 @@ own name on everything it writes; nothing of an attempt that the driver did not 
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from functools import reduce
+from operator import and_
 from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from packstone.model.codec import dump_record, load_record
@@ -38,6 +40,14 @@ class Attempt:
     staging: str
     name: str
     has_idle_core: bool = False  # nobody else will use the machine's other cores meanwhile
+
+    def as_private_as(self, paths: Iterable[str]) -> Attempt:
+        """The same try, whose new data files are never more open than any of these files."""
+        if not self.io.capabilities.has_folders:
+            return self  # objects have no modes
+        found = (self.io.stat(path) for path in paths)
+        modes = [entry.permissions.mode for entry in found if entry is not None]
+        return replace(self, io=self.io.limited(reduce(and_, modes, 0o777)))
 
     def mark_done(self, unit: int, *, size_bytes: int) -> None:
         """Let the driver count a finished unit before its task ends."""

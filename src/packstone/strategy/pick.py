@@ -55,6 +55,7 @@ class Skip:
 
     why: str
     is_off: bool = False
+    candidate: int | None = None  # the number of the one candidate that it is about, if it is one
 
     def __str__(self) -> str:
         return f"skip: {self.why}"

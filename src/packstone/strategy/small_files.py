@@ -112,7 +112,8 @@ def _pick_in_group(members: list[tuple[int, Candidate]], options: SmallFilesOpti
     if not members:
         return []
     if len(members) == 1:
-        return [Skip(why="1 small file agrees with no other in format, schema, codec and owner")]
+        why = "1 small file agrees with no other in format, schema, codec and owner"
+        return [Skip(why=why, candidate=members[0][0])]
     total_bytes = sum(file.size_bytes for _, file in members)
     bins = split_adjacent(
         [file.size_bytes for _, file in members], outputs=count_outputs(total_bytes, options.target_bytes)

@@ -3,18 +3,31 @@
 DuckDB and Polars read hidden folders below a table, so what belongs to ``<parent>/orders`` lives in
 ``<parent>/.packstone/orders``. Only if that is another store (a rename would not work) or we may not write there, it
 lives in the table's root.
+
+It holds rows (staging, backups) and names, so it is never more open than the table: who may not enter the table's
+folder may not enter this one.
+
+``<parent>/orders/.packstone/orders`` can therefore be the folder of two tables: of ``<parent>/orders`` itself, or of a
+table ``<parent>/orders/orders``. The records in it say which.
 """
 
 from __future__ import annotations
 
+import contextlib
 import posixpath
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
+from packstone.model.codec import load_record
+from packstone.storage.fileio import PRIVATE
 from packstone.storage.location import is_store_root
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from packstone.storage.fileio import FileIO
 
+_OWNER: Final = 0o700
 STATE_FOLDER: Final = ".packstone"
 
 
@@ -30,6 +43,57 @@ def find_state_folder(io: FileIO, root: str) -> str:
     if io.stat(beside) is not None:
         return beside
     # Whoever came first decides for all users: two state folders would be two owners of one partition.
-    if io.stat(inside) is not None or not io.may_write(parent):
-        return inside
-    return beside
+    is_inside = io.stat(inside) is not None and not is_of_namesake(io, root)
+    return inside if is_inside or not io.may_write(parent) else beside
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _RecordedRun:
+    """The part of a run's record that names its table; the same in every family."""
+
+    table: str
+
+
+def is_of_namesake(io: FileIO, root: str) -> bool:
+    """Whether the state folder in a table's root belongs to a table of the same name below it, and not to the table.
+
+    It does if that table exists and every run recorded there names it. A folder that records no run says nothing, and
+    nothing depends on it.
+    """
+    name = posixpath.basename(root)
+    namesake, runs = f"{root}/{name}", f"{root}/{STATE_FOLDER}/{name}/runs"
+    return io.stat(namesake) is not None and all(table == namesake for table in _recorded_tables(io, runs))
+
+
+def _recorded_tables(io: FileIO, runs: str) -> Iterator[str]:
+    """Yield the table that each run names; a run that was killed before it could say names none."""
+    try:
+        names = [entry.name for entry in io.list_dir(runs)]
+    except FileNotFoundError:
+        return
+    for name in names:
+        path = f"{runs}/{name}/run.json"
+        try:
+            yield load_record(_RecordedRun, io.read_bytes(path), path=path).table
+        except FileNotFoundError:
+            continue
+
+
+def make_state_folder(io: FileIO, root: str, state: str) -> None:
+    """Make the folder of our own files, as private as the table; one that is more open is closed as far as we may."""
+    table = io.stat(root)
+    if table is None or not io.capabilities.has_folders:
+        return
+    io.make_dirs(posixpath.dirname(state))
+    io.make_dirs(state, like=table.permissions)
+    found = io.stat(state)
+    if found is not None and found.permissions.mode & ~(table.permissions.mode | _OWNER):
+        mode = found.permissions.mode & (table.permissions.mode | _OWNER)
+        with contextlib.suppress(OSError):  # somebody else's: what we put into it is limited by what is inside
+            io.set_permissions(state, replace(io.read_permissions(state), mode=mode))
+
+
+def make_staging(io: FileIO, state: str, folder: str) -> None:
+    """Make a folder for what is not published yet: nobody else may enter it, for rows of any partition lie there."""
+    io.make_dirs(f"{state}/staging")
+    io.make_dirs(folder, like=PRIVATE)

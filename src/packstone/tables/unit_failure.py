@@ -9,8 +9,8 @@ import pyarrow as pa
 from packstone.errors import CorruptionError, PackstoneError, RefusedError, VerificationError, storage_sentence
 from packstone.model.unit import UnitStatus
 
-# What a unit may fail of; anything else is an error in the program, and stops it.
-FAILURES = (PackstoneError, OSError, pa.ArrowException)
+# What a unit may fail of: damaged bytes make decoders raise anything, and one unit must not stop the others.
+FAILURES = (Exception,)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,8 +22,8 @@ class UnitFailure:
     blamed: str = ""
 
 
-def describe_failure(error: PackstoneError | OSError | pa.ArrowException) -> UnitFailure:
-    """Tell what an error means for the unit it happened in."""
+def describe_failure(error: Exception) -> UnitFailure:
+    """Say what an error means for the unit it happened in."""
     match error:
         case VerificationError():
             return UnitFailure(status=UnitStatus.MISMATCH, message=error.message)
@@ -36,4 +36,6 @@ def describe_failure(error: PackstoneError | OSError | pa.ArrowException) -> Uni
             return UnitFailure(status=UnitStatus.FAILED, message=error.message)
         case OSError():
             return UnitFailure(status=UnitStatus.FAILED, message=storage_sentence(error))
-    return UnitFailure(status=UnitStatus.FAILED, message=f"Arrow failed: {error}")
+        case pa.ArrowException():
+            return UnitFailure(status=UnitStatus.FAILED, message=f"Arrow failed: {error}")
+    return UnitFailure(status=UnitStatus.FAILED, message=f"The unit failed: {type(error).__name__} {error}")

@@ -24,6 +24,7 @@ import org.apache.paimon.catalog.CatalogFactory;
 import org.apache.paimon.catalog.Identifier;
 import org.apache.paimon.data.BinaryString;
 import org.apache.paimon.data.Decimal;
+import org.apache.paimon.data.GenericArray;
 import org.apache.paimon.data.GenericRow;
 import org.apache.paimon.data.InternalArray;
 import org.apache.paimon.data.InternalMap;
@@ -31,9 +32,13 @@ import org.apache.paimon.data.InternalRow;
 import org.apache.paimon.data.Timestamp;
 import org.apache.paimon.disk.IOManager;
 import org.apache.paimon.fs.Path;
+import org.apache.paimon.io.DataFileMeta;
 import org.apache.paimon.manifest.BucketEntry;
+import org.apache.paimon.manifest.ManifestEntry;
 import org.apache.paimon.options.ExpireConfig;
 import org.apache.paimon.operation.BaseAppendFileStoreWrite;
+import org.apache.paimon.predicate.Predicate;
+import org.apache.paimon.predicate.PredicateBuilder;
 import org.apache.paimon.reader.RecordReader;
 import org.apache.paimon.schema.Schema;
 import org.apache.paimon.schema.SchemaChange;
@@ -112,6 +117,10 @@ public class PaimonWorker {
                 return write(table, request);
             case "read":
                 return read(table, request);
+            case "ask":
+                return ask(table, request);
+            case "stats":
+                return stats(table);
             case "compact":
                 return compact(table, request.path("full").asBoolean(true));
             case "create_tag":
@@ -144,8 +153,9 @@ public class PaimonWorker {
         for (JsonNode change : wanted) {
             String first = change.get(1).asText();
             switch (change.get(0).asText()) {
-                case "add_column":
-                    changes.add(SchemaChange.addColumn(first, DataTypeJsonParser.parseDataType(change.get(2))));
+                case "add_column": // "r.x" is a field of a row
+                    DataType added = DataTypeJsonParser.parseDataType(change.get(2));
+                    changes.add(SchemaChange.addColumn(first.split("\\."), added, null, null));
                     break;
                 case "update_column_type":
                     changes.add(SchemaChange.updateColumnType(first, DataTypeJsonParser.parseDataType(change.get(2))));
@@ -153,8 +163,8 @@ public class PaimonWorker {
                 case "rename_column":
                     changes.add(SchemaChange.renameColumn(first, change.get(2).asText()));
                     break;
-                case "drop_column":
-                    changes.add(SchemaChange.dropColumn(first));
+                case "drop_column": // "r.x" is a field of a row
+                    changes.add(SchemaChange.dropColumn(first.split("\\.")));
                     break;
                 case "set_option":
                     changes.add(SchemaChange.setOption(first, change.get(2).asText()));
@@ -243,6 +253,67 @@ public class PaimonWorker {
                 RecordReader<InternalRow> reader =
                         builder.newRead().withIOManager(disk).createReader(builder.newScan().plan())) {
             reader.forEachRemaining(row -> rows.add(plain(row, table.rowType().getFields())));
+        }
+        return found;
+    }
+
+    /** The first column of the rows that each of the "filters" finds, pushed down and then asked of every row. */
+    private JsonNode ask(FileStoreTable table, JsonNode request) throws Exception {
+        ArrayNode answers = JSON.createArrayNode();
+        for (JsonNode wanted : request.get("filters")) {
+            ReadBuilder builder = table.newReadBuilder().withFilter(filter(table, wanted));
+            ArrayNode found = answers.addArray();
+            try (IOManager disk = IOManager.create(System.getProperty("java.io.tmpdir"));
+                    RecordReader<InternalRow> reader =
+                            builder.newRead().executeFilter().withIOManager(disk).createReader(builder.newScan().plan())) {
+                reader.forEachRemaining(row -> found.add(row.getLong(0)));
+            }
+        }
+        return answers;
+    }
+
+    private Predicate filter(FileStoreTable table, JsonNode wanted) {
+        PredicateBuilder build = new PredicateBuilder(table.rowType());
+        int at = table.rowType().getFieldIndex(wanted.get(0).asText());
+        Object value = wanted.size() < 3 ? null : typed(wanted.get(2), table.rowType().getTypeAt(at));
+        switch (wanted.get(1).asText()) {
+            case "=":
+                return build.equal(at, value);
+            case "<>":
+                return build.notEqual(at, value);
+            case "<":
+                return build.lessThan(at, value);
+            case "<=":
+                return build.lessOrEqual(at, value);
+            case ">":
+                return build.greaterThan(at, value);
+            case ">=":
+                return build.greaterOrEqual(at, value);
+            case "null":
+                return build.isNull(at);
+            case "not null":
+                return build.isNotNull(at);
+            default:
+                throw new IllegalArgumentException("no such filter: " + wanted);
+        }
+    }
+
+    /** Of each live file the statistics of its value columns: smallest, largest, number of nulls. */
+    private JsonNode stats(FileStoreTable table) {
+        ArrayNode found = JSON.createArrayNode();
+        for (ManifestEntry entry : table.store().newScan().plan().files()) {
+            DataFileMeta file = entry.file();
+            List<String> names = file.valueStatsCols() == null ? table.rowType().getFieldNames() : file.valueStatsCols();
+            ObjectNode one = found.addObject();
+            for (int at = 0; at < names.size(); at++) {
+                DataType type = table.rowType().getField(names.get(at)).type();
+                ArrayNode column = one.putArray(names.get(at));
+                for (InternalRow row : List.of(file.valueStats().minValues(), file.valueStats().maxValues())) {
+                    Object value = InternalRow.createFieldGetter(type, at).getFieldOrNull(row);
+                    column.add(value == null ? null : plain(value, type));
+                }
+                column.add(file.valueStats().nullCounts().isNullAt(at) ? -1 : file.valueStats().nullCounts().getLong(at));
+            }
         }
         return found;
     }
@@ -368,6 +439,20 @@ public class PaimonWorker {
             case BINARY:
             case VARBINARY:
                 return HexFormat.of().parseHex(value.asText());
+            case ROW:
+                GenericRow inside = new GenericRow(value.size());
+                for (int at = 0; at < value.size(); at++) {
+                    DataType kind = ((RowType) type).getTypeAt(at);
+                    inside.setField(at, value.get(at).isNull() ? null : typed(value.get(at), kind));
+                }
+                return inside;
+            case ARRAY:
+                Object[] elements = new Object[value.size()];
+                for (int at = 0; at < elements.length; at++) {
+                    DataType kind = ((ArrayType) type).getElementType();
+                    elements[at] = value.get(at).isNull() ? null : typed(value.get(at), kind);
+                }
+                return new GenericArray(elements);
             default:
                 return BinaryString.fromString(value.asText());
         }

@@ -112,6 +112,41 @@ def read_rust(path: str) -> pa.Table:
     return pa.Table.from_batches(batches) if batches else schema.empty_table()
 
 
+OPERATIONS = {
+    "=": "equal",
+    "<>": "not_equal",
+    "<": "less_than",
+    "<=": "less_or_equal",
+    ">": "greater_than",
+    ">=": "greater_or_equal",
+    "null": "is_null",
+    "not null": "is_not_null",
+}
+
+
+def ask(request: Request) -> list[list[Any]]:
+    """The first column of the rows that each of the ``filters`` finds: a column, an operation and maybe a literal."""
+    catalog, name = catalog_of(request["table"])
+    table = catalog.get_table(name)
+    types = {field.name: field.type for field in PyarrowFieldParser.from_paimon_schema(table.fields)}
+    answers = []
+    for column, operation, *literals in request["filters"]:
+        builder = table.new_read_builder()
+        values = [literal_of(literal, types[column]) for literal in literals]
+        predicate = getattr(builder.new_predicate_builder(), OPERATIONS[operation])(column, *values)
+        builder = builder.with_filter(predicate)
+        found = builder.new_read().to_arrow(builder.new_scan().plan().splits())
+        answers.append([] if found is None else found.column(0).to_pylist())
+    return answers
+
+
+def literal_of(text: str, kind: pa.DataType) -> Any:
+    """A literal as Python has it."""
+    if pa.types.is_floating(kind):
+        return float(text)
+    return bytes.fromhex(text) if pa.types.is_binary(kind) else text
+
+
 def snapshots(request: Request) -> list[dict[str, Any]]:
     """The snapshot files as they are, oldest first."""
     folder = Path(request["table"]) / "snapshot"
@@ -215,6 +250,7 @@ COMMANDS: dict[str, Callable[[Request], Any]] = {
     "alter": alter,
     "write": write,
     "read": read,
+    "ask": ask,
     "snapshots": snapshots,
     "create_tag": create_tag,
     "check": check,

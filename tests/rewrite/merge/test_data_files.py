@@ -44,7 +44,8 @@ from packstone.rewrite.merge.run_merge import run_append
 
 FORMATS = [FileFormat.PARQUET, FileFormat.ORC, FileFormat.AVRO]
 # ORC through PyArrow knows nanoseconds only, and those end in 2262.
-NEAR = st.integers(-(2**53), 2**52).map(
+# Without fractions of the last second before 1970, which ORC cannot store (test_orc_times.py).
+NEAR = (st.integers(-(2**53), -(10**6)) | st.integers(0, 2**52)).map(
     lambda us: dt.datetime.fromtimestamp(0, dt.UTC).replace(tzinfo=None) + dt.timedelta(microseconds=us)
 )
 EVERY_TYPE = {
@@ -143,6 +144,8 @@ def test_facts_of_columns_are_exact(file_format, rows):
             continue
         stored = column.cast(_integer_of(column.type)) if pa.types.is_temporal(column.type) else column
         values = [value for value in stored.to_pylist() if value is not None]
+        if pa.types.is_binary(column.type) and not b"".join(values).isascii():  # negative for Java Paimon up to 1.4
+            values = []
         by_bytes = (lambda text: text.encode()) if pa.types.is_string(column.type) else None
         assert facts.minimum == min(values, key=by_bytes, default=None)
         assert facts.maximum == max(values, key=by_bytes, default=None)

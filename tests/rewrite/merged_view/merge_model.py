@@ -168,12 +168,21 @@ def describe(path: str, size_bytes: int, records: list[Record], schema: pa.Schem
     )
 
 
+def _is_disputed(value: Any) -> bool:
+    """Whether readers disagree about its order, so that a file with it states no bounds."""
+    if isinstance(value, bytes):
+        return not value.isascii()
+    return isinstance(value, float) and math.isnan(value)
+
+
 def _facts(name: str, column: pa.ChunkedArray) -> ColumnFacts:
     if pa.types.is_nested(column.type):
         return ColumnFacts(name=name, minimum=None, maximum=None, null_count=column.null_count)
     if pa.types.is_temporal(column.type):
         column = column.cast(pa.int32() if column.type.bit_width == 32 else pa.int64())
-    values = [v for v in column.to_pylist() if v is not None and not (isinstance(v, float) and math.isnan(v))]
+    values = [v for v in column.to_pylist() if v is not None]
+    if any(_is_disputed(v) for v in values):
+        values = []
     low, high = min(values, default=None), max(values, default=None)
     return ColumnFacts(
         name=name,

@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 from merge_model import _facts
 
-from packstone.errors import VerificationError
+from packstone.errors import UnreadableFileError, VerificationError
 from packstone.model.unit import Verify
 from packstone.rewrite.merge.deleted_positions import pack_positions
 from packstone.rewrite.merge.merge_spec import (
@@ -95,6 +95,18 @@ def test_rows_in_their_order_are_accepted(io: MemoryFileIO, mode: Verify) -> Non
     verified = verify_append(io, make_spec(io, mode), files)
     assert verified.rows == 15
     assert verified.fingerprint_before == verified.fingerprint_after
+
+
+def test_an_input_with_invalid_text_is_named(io: MemoryFileIO) -> None:
+    """The file is unreadable; whoever accepts such text gets to the comparison of the rows."""
+    spec = make_spec(io)
+    rows = table(*range(10))
+    binary = pa.array([b"gr\xfcn"] * 10, pa.binary())
+    store(io, "in-0", rows.set_column(1, SCHEMA.field(1), pa.Array.from_buffers(pa.string(), 10, binary.buffers())))
+    with pytest.raises(UnreadableFileError, match="/t/in-0 holds text in column b that is not valid UTF-8"):
+        verify_append(io, spec, ())
+    with pytest.raises(VerificationError, match="The rows written are not those"):
+        verify_append(io, replace(spec, accept_invalid_text=True), ())
 
 
 MUTATIONS = {

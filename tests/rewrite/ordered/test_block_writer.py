@@ -6,6 +6,7 @@ import datetime as dt
 import math
 from decimal import Decimal
 
+import duckdb
 import make_ordered as made
 import numpy as np
 import pyarrow as pa
@@ -215,3 +216,31 @@ def test_abandoned_files_are_removed():
     assert len(made.names_in(io)) > 1
     writer.abandon()
     assert made.names_in(io) == []
+
+
+def test_a_row_group_with_nan_has_bounds_in_the_index_only():
+    """Other readers would skip a NaN by the footer's bounds; the index has a mark for it, and keeps its bounds."""
+    nan = math.nan
+    table = pa.table({"f": [1.0, nan, 3.0, 4.0], "s": [{"x": 1.0}, {"x": 2.0}, {"x": nan}, {"x": 4.0}]})
+    io, (file,) = write(table, block_rows=2)
+    footer = parquet(io, file).metadata
+    chunks = [[footer.row_group(group).column(leaf) for group in (0, 1)] for leaf in (0, 1)]
+    assert [[chunk.statistics.has_min_max for chunk in leaf] for leaf in chunks] == [[False, True], [True, False]]
+    assert [[chunk.has_column_index for chunk in leaf] for leaf in chunks] == [[False, True], [True, False]]
+    facts = read_part(file.part).to_pylist()
+    assert [(group["min.f"], group["max.f"], group["nan.f"]) for group in facts] == [
+        (1.0, 1.0, True),
+        (3.0, 4.0, False),
+    ]
+
+
+def test_duckdb_finds_nan_in_the_files(tmp_path):
+    """A reader that knows no index, and trusts the footer, finds by filters what a full scan finds."""
+    values = [1.0, math.nan, -0.0, 3.0, math.inf, math.nan, 0.0, None]
+    rows = pa.table({"id": range(8), "f": values})
+    io, (file,) = write(rows, block_rows=2)
+    path = tmp_path / "f.parquet"
+    path.write_bytes(io.read_bytes(file.path))
+    for test in ("= 'nan'", "< 'nan'", "> 5", "<> 'nan'", "= 0", "<= 0", "> '-inf'"):
+        asked = f"select id from {{}} where f {test} order by id"
+        assert duckdb.sql(asked.format(f"'{path}'")).fetchall() == duckdb.sql(asked.format("rows")).fetchall()

@@ -4,6 +4,7 @@ import json
 import os
 import shutil
 import time
+from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -19,6 +20,7 @@ from packstone.service.paimon_table import PaimonTable
 from packstone.storage.local import LocalFileIO
 
 FULL = PaimonOptions(strategy=PaimonStrategy.FULL)
+FIXTURES = Path(__file__).parents[2] / "testdata" / "paimon"
 
 
 @pytest.fixture
@@ -422,3 +424,61 @@ def test_a_table_without_its_schema_is_no_hive_directory(lake):
     (lake.path / "schema").rmdir()
     with pytest.raises(RefusedError, match="lost its schema folder"):
         packstone.open(lake.table)
+
+
+def change_schema(path, change):
+    """Write the next schema of a table: ``change`` edits the newest one."""
+    newest = max(path.glob("schema/schema-*"), key=lambda file: int(file.name.rpartition("-")[2]))
+    schema = json.loads(newest.read_text())
+    schema["id"] += 1
+    change(schema)
+    (path / f"schema/schema-{schema['id']}").write_text(json.dumps(schema))
+
+
+def test_only_the_buckets_of_a_schema_that_cannot_be_carried_over_are_left_alone(lake):
+    """A column that became narrower leaves the buckets with old files alone, by name, in plan and in compact."""
+
+    def narrow(schema):
+        schema["fields"][1]["type"] = "INT"
+
+    change_schema(lake.path, narrow)
+    table = PaimonTable(lake.table)
+    for outcome in (table.plan(FULL).outcome, table.compact(FULL)):
+        assert outcome.status == "refused"
+        assert {skip.what for skip in outcome.skipped} == {"bucket-0", "bucket-1"}
+        assert all("changed from BIGINT" in skip.why for skip in outcome.skipped)
+    assert lake.ids() == [1, 2, 3]
+
+
+def test_tables_with_iceberg_metadata_are_neither_compacted_nor_cleaned(lake):
+    """Iceberg's metadata would name files that an expiry removes; health says it."""
+    change_schema(lake.path, lambda schema: schema["options"].update({"metadata.iceberg.storage": "table-location"}))
+    table, names = PaimonTable(lake.table), lake.names()
+    for call in (lambda: table.plan(FULL), lambda: table.compact(FULL), table.clean, lambda: table.clean(dry_run=True)):
+        with pytest.raises(RefusedError, match=r"metadata.iceberg.storage"):
+            call()
+    assert lake.names() == names
+    assert "metadata.iceberg.storage" in str(table.health().hazards)
+
+
+def test_callbacks_that_are_not_called_are_named(lake):
+    """The compaction goes on; plan, compact and health name what does not run."""
+    change_schema(lake.path, lambda schema: schema["options"].update({"commit.callbacks": "com.example.Tell"}))
+    table = PaimonTable(lake.table)
+    outcomes = [table.plan(FULL).outcome, table.compact(FULL)]
+    assert outcomes[1].status == "committed"
+    assert all("com.example.Tell" in str(outcome.warnings) for outcome in outcomes)
+    assert "com.example.Tell" in str(table.health().hazards)
+
+
+@pytest.mark.parametrize("name", ["append_fixed_bucket", "append_unaware"])
+@pytest.mark.parametrize("least", ["2", "3"])
+def test_the_plan_of_an_append_table_shows_all_rounds(tmp_path, name, least):
+    """It names as many merges, and as many files before and after, as the compaction then does."""
+    shutil.copytree(FIXTURES / name / "table", tmp_path / "table")
+    table = PaimonTable(str(tmp_path / "table"))
+    options = PaimonOptions(overrides=(("compaction.min.file-num", least),))
+    planned, done = table.plan(options).outcome, table.compact(options)
+    assert len(planned.units) == len(done.units) >= 1
+    assert (planned.files_before, planned.files_after) == (done.files_before, done.files_after)
+    assert table.plan(options).outcome.units == ()

@@ -92,7 +92,7 @@ def test_a_missing_or_damaged_segment_file_is_told_by_name(table):
     path = next((lake_of(table).path / "Metadata/segments").glob("1_*.json"))
     content = path.read_bytes()
     path.write_bytes(content[:30])
-    with pytest.raises(CorruptionError, match=f"{path} is damaged; restore it from a backup, or delete the segment"):
+    with pytest.raises(CorruptionError, match=f"{path} is damaged: "):
         table.files()
     path.unlink()
     with pytest.raises(CorruptionError, match=f"{path} of segment 1 is gone; restore it"):

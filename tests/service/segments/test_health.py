@@ -91,4 +91,4 @@ def test_what_can_be_cleaned_and_what_cannot_be_read(lake, monkeypatch):
     monkeypatch.setattr("packstone.service.segment_health.now_ms", lambda: later_ms)
     found = health(lake)
     assert found["removable_bytes"] == found["retired_bytes"] > 0
-    assert {one["hazard"] for one in found["hazards"]} == {"unreadable", "not-cleaned"}
+    assert {one["hazard"] for one in found["hazards"]} == {"missing-files", "unreadable", "not-cleaned"}

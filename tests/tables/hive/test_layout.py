@@ -5,9 +5,20 @@ import tempfile
 
 import pytest
 
+from packstone.errors import RefusedError
+from packstone.model.codec import dump_record
 from packstone.storage.local import LocalFileIO
 from packstone.storage.memory import MemoryFileIO
-from packstone.tables.hive.layout import TableLayout, find_layout, partition_id, split_target
+from packstone.storage.ownership import ProcessIdentity
+from packstone.tables.hive.journal import RunInfo
+from packstone.tables.hive.layout import (
+    TableLayout,
+    check_not_nested,
+    find_layout,
+    own_tables_below,
+    partition_id,
+    split_target,
+)
 
 NOBODY = 65_534
 
@@ -104,3 +115,65 @@ def test_paths_of_a_run():
     for path in (layout.run("r"), layout.heartbeat("r"), layout.staging("r"), layout.backup("r"), layout.owners("")):
         assert path.startswith("/lake/.packstone/orders/")
     assert layout.backup("r", backup_root="/keep") == "/keep/orders/r"
+
+
+def test_a_table_called_as_its_parent(packstone, tmp_path):
+    """``sales/sales`` and ``sales`` are two tables with two state folders, in whichever order they are merged."""
+    inner = text_files(tmp_path / "sales" / "sales" / "p=1")
+    outer = text_files(tmp_path / "sales" / "2024")
+    tables = [tmp_path / "sales" / "sales", tmp_path / "sales"]
+    for table in tables:
+        assert packstone("compact", table).code == 0
+    assert [len(list(folder.iterdir())) for folder in (inner, outer)] == [1, 1]
+    assert (tmp_path / "sales" / ".packstone" / "sales" / "runs").is_dir()
+    assert (tmp_path / ".packstone" / "sales" / "runs").is_dir()
+    assert "a table of its own" in packstone("plan", tables[1], "--format", "json").skipped("sales")
+    refused = packstone("compact", tables[0])
+    assert (refused.code, f"give {tables[1]} itself" in refused.sentence) == (3, True)
+
+
+def test_state_in_the_root_is_not_that_of_a_table_of_the_same_name():
+    """Records that name the table itself make ``sales/.packstone/sales`` its own: nothing below it is another table."""
+    io = MemoryFileIO()
+    io.make_dirs("/lake/sales/sales/p=1")
+    record_run(io, "/lake/sales/.packstone/sales", table="/lake/sales")
+    assert find_layout(io, "/lake/sales")[0].state == "/lake/sales/.packstone/sales"
+    assert own_tables_below(io, "/lake/sales") == frozenset()
+    with pytest.raises(RefusedError, match="give /lake/sales itself"):
+        check_not_nested(io, find_layout(io, "/lake/sales/sales")[0])
+
+
+def test_a_mount_whose_state_folder_another_table_has():
+    """A table that could only use the state folder of a table of the same name below it is refused, with its name."""
+    io = MountedTable()
+    io.make_dirs("/lake/orders/orders/p=1")
+    record_run(io, "/lake/orders/.packstone/orders", table="/lake/orders/orders")
+    check_not_nested(io, find_layout(io, "/lake/orders/orders")[0])
+    with pytest.raises(RefusedError, match="holds the records of the table /lake/orders/orders"):
+        check_not_nested(io, find_layout(io, "/lake/orders")[0])
+
+
+def test_a_folder_above_without_runs_holds_nothing_back():
+    """Once all runs of a table are forgotten, a folder in it may be a table of its own."""
+    io = MemoryFileIO()
+    io.make_dirs("/lake/orders/2024")
+    io.make_dirs("/lake/.packstone/orders/runs")
+    check_not_nested(io, find_layout(io, "/lake/orders/2024")[0])
+    record_run(io, "/lake/.packstone/orders", table="/lake/orders")
+    with pytest.raises(RefusedError, match="give /lake/orders itself"):
+        check_not_nested(io, find_layout(io, "/lake/orders/2024")[0])
+
+
+def text_files(folder):
+    """Write six small files; return their folder."""
+    folder.mkdir(parents=True)
+    for at in range(6):
+        (folder / f"f{at}.csv").write_text("".join(f"{at},{row}\n" for row in range(10)))
+    return folder
+
+
+def record_run(io, state, *, table):
+    """Leave the record of one run."""
+    info = RunInfo(run="r", command="compact", table=table, process=ProcessIdentity.mine(), started_at="2026-01-01")
+    io.make_dirs(f"{state}/runs/r")
+    io.replace(f"{state}/runs/r/run.json", dump_record(info))

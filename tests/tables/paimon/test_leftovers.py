@@ -257,7 +257,7 @@ def test_a_damaged_record_is_told(runs):
     (path,) = runs.make()
     (runs.folder / "r1/created-bad.json").write_text("torn")
     found = runs.clean()
-    assert "created-bad.json cannot be read" in found.kept[0]
+    assert "created-bad.json is damaged" in found.kept[0]
     assert not path.exists()
 
 

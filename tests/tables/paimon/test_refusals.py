@@ -7,8 +7,8 @@ import pytest
 from packstone.errors import RefusedError
 from packstone.tables.paimon.data_file_meta import EMPTY_ROW, DataFileMeta, SimpleStats
 from packstone.tables.paimon.data_type import DataField, DataType, TypeRoot
-from packstone.tables.paimon.merge_specs import InputFiles, engine_spec
-from packstone.tables.paimon.refusals import refuse_files, refuse_pick, refuse_table
+from packstone.tables.paimon.merge_specs import InputFiles, engine_spec, refuse_schema
+from packstone.tables.paimon.refusals import refuse_clean, refuse_files, refuse_pick, refuse_table, uncalled_callbacks
 from packstone.tables.paimon.table_schema import TableSchema
 
 
@@ -66,6 +66,21 @@ def file(name="data-1.parquet", **more):
         ({"merge-engine": "aggregation", "fields.v.aggregate-function": "collect"}, "collect"),
         ({"merge-engine": "aggregation", "fields.default-aggregate-function": "hll_sketch"}, "hll_sketch"),
         ({"type": "object-table"}, "object-table"),
+        ({"metadata.iceberg.storage": "table-location"}, "metadata.iceberg.storage"),
+        ({"metadata.iceberg.storage": "hive-catalog"}, "Iceberg readers would stay on the old files"),
+        ({"metadata.iceberg-compatible": "true"}, "metadata.iceberg-compatible"),
+        ({"manifest.format": "orc"}, "manifest.format is orc"),
+        ({"manifest.format": "Parquet"}, "manifest.format is parquet"),
+        ({"file.compression": "bogus"}, "parquet files with file.compression bogus"),
+        ({"file.compression.per.level": "0:zstd,5:lzo"}, "lzo"),
+        ({"file.format": "avro", "file.compression": "lz4"}, "avro files with file.compression lz4"),
+        ({"file.compression.zstd-level": "99"}, "file.compression.zstd-level is 99"),
+        ({"manifest.compression": "bogus"}, "manifest.compression is bogus"),
+        ({"metadata.stats-mode": "bogus"}, "'bogus' is no statistics mode"),
+        ({"metadata.stats-mode.per.level": "5:bogus"}, "'bogus' is no statistics mode"),
+        ({"fields.v.stats-mode": "bogus"}, "'bogus' is no statistics mode"),
+        ({"target-file-size": "0 mb"}, "target-file-size"),
+        ({"lookup-compact": "bogus"}, "lookup-compact is bogus"),
     ],
 )
 def test_a_table_is_refused_by_name(options, word):
@@ -169,6 +184,78 @@ def test_only_widening_casts_are_carried_over(before, after, is_fine):
     else:
         with pytest.raises(RefusedError, match="Column b changed"):
             files.describe(file(), "/t/data-1.parquet")
+
+
+def nested(fields, *, inside=None):
+    """A row of fields (id, name, type), maybe as the elements of something."""
+    row = DataType(root=TypeRoot.ROW, fields=tuple(DataField(id=i, name=n, type=t) for i, n, t in fields))
+    if inside is TypeRoot.ARRAY:
+        return DataType(root=TypeRoot.ARRAY, element=row)
+    return row if inside is None else DataType(root=inside, key=text(9), value=row)
+
+
+def text(length, root=TypeRoot.VARCHAR, **more):
+    """A text of a length."""
+    return DataType(root=root, length=length, **more)
+
+
+INT, LONG = DataType(root=TypeRoot.INT), DataType(root=TypeRoot.BIGINT)
+BEFORE = [(20, "x", INT), (21, "y", text(9))]
+
+
+@pytest.mark.parametrize("inside", [None, TypeRoot.ARRAY, TypeRoot.MAP])
+@pytest.mark.parametrize(
+    ("after", "is_fine"),
+    [
+        (BEFORE, True),
+        ([(20, "x", DataType(root=TypeRoot.INT, nullable=False)), (21, "y", text(9))], True),
+        ([(20, "x", INT), (22, "y", text(9))], False),  # dropped and added again
+        ([(20, "x", INT)], False),
+        ([*BEFORE, (22, "z", INT)], False),
+        ([(20, "a", INT), (21, "y", text(9))], False),  # renamed
+        ([(21, "y", text(9)), (20, "x", INT)], False),  # in another order
+        ([(20, "x", LONG), (21, "y", text(9))], False),
+        ([(20, "x", INT), (21, "y", text(5))], False),
+    ],
+)
+def test_nested_types_must_be_the_same_at_every_depth(inside, after, is_fine):
+    """Fields by id, name, order, type and length, inside rows, arrays and maps; only nullability may differ."""
+    old = TableSchema(id=0, fields=(DataField(id=5, name="r", type=nested(BEFORE, inside=inside)),))
+    new = TableSchema(id=1, fields=(DataField(id=5, name="r", type=nested(after, inside=inside)),))
+    why = refuse_schema(new, old)
+    assert (why is None) == is_fine, why
+    assert is_fine or "Column r changed" in (why or "")
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "lengths"),
+    [
+        (text(20), text(20), (0, None)),
+        (text(20, nullable=False), text(20), (0, None)),
+        (text(20), text(5), (0, 5)),
+        (text(5), text(20), (0, 20)),  # a writer may have stored more than the type allowed
+        (text(20), text(2**31 - 1), (0, None)),
+        (text(4, TypeRoot.CHAR), text(8, TypeRoot.CHAR), (8, 8)),
+        (text(10), text(4, TypeRoot.CHAR), (4, 4)),
+        (text(10, TypeRoot.VARBINARY), text(2, TypeRoot.VARBINARY), (0, 2)),
+        (text(10, TypeRoot.VARBINARY), text(2, TypeRoot.BINARY), (2, 2)),
+    ],
+)
+def test_lengths_that_readers_cut_or_pad_to_are_checked(before, after, lengths):
+    """Where the declared length changed, the kernel is told which values stay what they are; also of the key."""
+    old = TableSchema(id=0, fields=(DataField(id=5, name="a", type=before),), primary_keys=("a",))
+    new = TableSchema(id=1, fields=(DataField(id=5, name="a", type=after),), primary_keys=("a",))
+    sources = InputFiles(schema=new, schemas={}).columns_of(old)
+    assert {(one.min_length, one.max_length) for one in sources if one.target in {"a", "_KEY_a"}} == {lengths}
+
+
+def test_nothing_is_removed_from_a_table_that_iceberg_reads():
+    """Iceberg's metadata names files that an expiry would remove; callbacks only warn."""
+    assert "Iceberg" in (refuse_clean(with_options({"metadata.iceberg.storage": "table-location"})) or "")
+    assert refuse_clean(with_options({"metadata.iceberg.storage": "disabled"})) is None
+    told = with_options({"commit.callbacks": "com.example.Tell"})
+    assert refuse_table(told) is None
+    assert "com.example.Tell" in (uncalled_callbacks(told) or "")
 
 
 def test_columns_are_found_by_id_not_by_name():

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from packstone.errors import CorruptionError, RefusedError
 from packstone.model.segment import SegmentId
 from packstone.storage.local import LocalFileIO
 from packstone.storage.memory import MemoryFileIO
@@ -59,12 +60,16 @@ def test_an_attempt_reads_back_and_is_forgotten():
 
 
 def test_recorded_paths_outside_the_table_are_not_believed():
-    """Nothing that a record says can lead a clean out of the table's own two folders."""
-    io = MemoryFileIO()
-    open_attempt(io, "/t", record())
-    bad = ["/etc/passwd", "Fact/../../x", "Fact", "other/x", "Fact//x", "Fact/./x", "", "Metadata/../x"]
-    record_created(io, "/t", "a", paths=[*bad, "Fact/Segment_0/x"], label="1")
-    assert read_created(io, "/t", "a") == ("Fact/Segment_0/x",)
+    """A record that names a file where attempts create none is damaged, and nothing that it names is removed."""
+    bad = ["/etc/passwd", "Fact/../../x", "Fact", "other/x", "Fact//x", "Fact/./x", "", "Metadata/../x", "Fact/x"]
+    for path in bad:
+        io = MemoryFileIO()
+        open_attempt(io, "/t", record())
+        record_created(io, "/t", "a", paths=["Fact/Segment_0/x"], label="0")
+        assert read_created(io, "/t", "a") == ("Fact/Segment_0/x",)
+        record_created(io, "/t", "a", paths=[path, "Fact/Segment_0/x"], label="1")
+        with pytest.raises(CorruptionError, match=r"created-1\.json is damaged"):
+            read_created(io, "/t", "a")
 
 
 def test_a_process_of_this_host_is_looked_at(tmp_path, children):
@@ -91,15 +96,19 @@ def test_a_process_of_another_host_has_a_lease(tmp_path):
     assert is_dead(IO, table, "a", started_ms=0, now_ms=LEASE_MS + 1)
 
 
-@pytest.mark.parametrize("content", [None, b"{", b'{"format_version":99}'])
+@pytest.mark.parametrize("content", [None, b"{"])
 def test_an_attempt_that_does_not_say_who_it_is_has_a_lease_from_its_start(content):
-    """No record, a torn one, or one of a newer packstone."""
+    """No record, or a torn one; one of a newer packstone is refused, for nobody here knows what it says."""
     io = MemoryFileIO()
     if content is not None:
         open_attempt(io, "/t", record())
         io.replace(layout.attempt_path("/t", "a"), content)
     assert not is_dead(io, "/t", "a", started_ms=1000, now_ms=1000 + LEASE_MS)
     assert is_dead(io, "/t", "a", started_ms=1000, now_ms=1001 + LEASE_MS)
+    open_attempt(io, "/t", record("newer"))
+    io.replace(layout.attempt_path("/t", "newer"), b'{"format_version":99}')
+    with pytest.raises(RefusedError, match="newer packstone"):
+        is_dead(io, "/t", "newer", started_ms=1000, now_ms=10**15)
 
 
 def test_names():

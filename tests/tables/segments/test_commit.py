@@ -16,6 +16,7 @@ from packstone.errors import (
 )
 from packstone.model.segment import SegmentId
 from packstone.storage.memory import MemoryFileIO
+from packstone.tables.segments.clean import plan_clean
 from packstone.tables.segments.commit import CommitTools, commit_delete, commit_edit
 from packstone.tables.segments.edits import alter_properties, begin_load, cleaned
 from packstone.tables.segments.layout import hint_path, history_folder, retired_folder, status_path
@@ -120,9 +121,9 @@ def test_an_edit_that_changes_nothing_publishes_nothing(io, tools):
     assert list_versions(io, T)[-1] == 2
 
 
-@pytest.mark.parametrize("hint", [None, b"", b"x y", b"1", b"3\n", b"99", b"-4", b"9" * 99, "²".encode(), b"\xff"])
-def test_the_hint_is_advice_only(io, tools, hint):
-    """Lost, stale, ahead, of another commit or garbage: the newest version is found all the same."""
+@pytest.mark.parametrize("hint", [None, b"", b"x y", b"1", b"3\n", b"-4", b"9" * 99, "²".encode(), b"\xff"])
+def test_the_hint_may_lag_or_be_lost(io, tools, hint):
+    """Lost, stale, of an older packstone or garbage: the newest version is found all the same."""
     for _ in range(5):
         alter(io, tools)
     if hint is None:
@@ -131,6 +132,49 @@ def test_the_hint_is_advice_only(io, tools, hint):
         io.replace(hint_path(T), hint)
     assert find_latest(io, T) == 6
     assert alter(io, tools).version == 7
+
+
+@pytest.mark.parametrize("lost", [1, 3, 5])
+def test_lost_versions_are_not_passed_over(io, tools, lost):
+    """If the newest status files are gone, the hint tells; nothing is read, committed or cleaned on an older one."""
+    for _ in range(5):
+        alter(io, tools)
+    kept = {version: io.read_bytes(status_path(T, version)) for version in range(1, 7)}
+    for version in range(7 - lost, 7):
+        io.remove(status_path(T, version))
+    for call in (
+        read_latest,
+        find_latest,
+        list_versions,
+        lambda *_: alter(io, tools),
+        lambda *_: plan_clean(io, T, now_ms=1),
+    ):
+        with pytest.raises(
+            CorruptionError, match=r"00006\.json is gone: /t had version 6, and the newest .* is left is"
+        ):
+            call(io, T)
+    for version in range(7 - lost, 7):
+        io.replace(status_path(T, version), kept[version])
+    assert read_latest(io, T).version == 6
+
+
+def test_versions_below_the_floor_that_are_left_alone_do_not_pass_for_the_table(io, tools):
+    """A floor above all versions means the same as a hint: the newest ones are lost."""
+    for _ in range(5):
+        alter(io, tools)
+    raise_floor(io, T, 5)
+    io.remove(hint_path(T))
+    for version in (5, 6):
+        io.remove(status_path(T, version))
+    with pytest.raises(CorruptionError, match="is gone"):
+        read_latest(io, T)
+
+
+def test_a_hint_of_a_newer_packstone_is_refused(io, tools):
+    """Before anything is changed."""
+    io.replace(hint_path(T), io.read_bytes(hint_path(T)).replace(b'"format_version":2', b'"format_version":9'))
+    with pytest.raises(RefusedError, match="newer packstone"):
+        alter(io, tools)
 
 
 def test_a_hint_far_behind(io, tools):
@@ -512,7 +556,7 @@ def test_damage_stops_everything(io, tools):
         for call in (read_latest, alter):
             with pytest.raises(CorruptionError, match=path):
                 call(io, T) if call is read_latest else call(io, tools, COMPRESSION="none")
-    io.replace(path, data.replace(b'"format_version":1', b'"format_version":9'))
+    io.replace(path, data.replace(b'"format_version":2', b'"format_version":9'))
     with pytest.raises(RefusedError, match="newer packstone"):
         alter(io, tools, COMPRESSION="none")
 

@@ -39,13 +39,13 @@ def make_segment(columns, *, scope=SortScope.LOCAL_SORT, runs=1):
     return SegmentFile(
         id=SegmentId(0),
         attempt="x",
-        files=tuple(DataFile(path=f"Fact/{run}", run=run, rows=1, size_bytes=1) for run in range(runs)),
+        files=tuple(DataFile(path=f"Fact/Segment_0/{run}", run=run, rows=1, size_bytes=1) for run in range(runs)),
         sort_columns=columns,
         sort_scope=scope,
         schema="",
-        index_file="",
-        rows=1,
-        data_bytes=1,
+        index_file="0_x.arrow",
+        rows=runs,
+        data_bytes=runs,
     )
 
 

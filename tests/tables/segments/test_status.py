@@ -8,13 +8,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from packstone.errors import CorruptionError, RefusedError
+from packstone.model.codec import seal, to_plain
 from packstone.model.segment import SegmentId, SegmentStatus
 from packstone.storage.memory import MemoryFileIO
 from packstone.tables.segments.column_types import parse_columns
 from packstone.tables.segments.edits import new_table
 from packstone.tables.segments.layout import segment_file_path
 from packstone.tables.segments.properties import SortScope
-from packstone.tables.segments.segment_file import DataFile, SegmentFile, read_segment_file, write_segment_file
+from packstone.tables.segments.segment_file import (
+    DataFile,
+    SegmentFile,
+    read_segment,
+    read_segment_file,
+    write_segment_file,
+)
 from packstone.tables.segments.status import (
     RunningCompaction,
     StatusEntry,
@@ -28,6 +35,7 @@ from packstone.tables.segments.status import (
 
 numbers = st.integers(0, 2**63 - 1)
 texts = st.text(st.characters(codec="utf-8"), max_size=8)
+names = st.from_regex(r"[0-9a-z][0-9a-z_-]{0,8}", fullmatch=True)
 ids = st.builds(SegmentId, st.integers(0, 10**6), st.integers(0, 30))
 entries = st.builds(
     StatusEntry,
@@ -41,54 +49,70 @@ entries = st.builds(
     rows=numbers,
     files=numbers,
     bad_rows=numbers,
-    segment_file=st.none() | texts,
-    attempt=texts,
+    attempt=names,
     is_major=st.booleans(),
     merged_into=st.none() | ids,
     modified_ms=st.none() | numbers,
+).map(lambda entry: replace(entry, segment_file=f"{entry.id}_{entry.attempt}.json"))
+lists = st.lists(entries, max_size=4, unique_by=lambda entry: entry.id).map(
+    lambda found: tuple(sorted(found, key=lambda entry: entry.id))
 )
-statuses = st.builds(
-    TableStatus,
-    version=st.integers(1, 10**9),
-    commit=texts,
-    ancestors=st.lists(texts, max_size=3).map(tuple),
-    written_ms=numbers,
-    operation=texts,
-    table_id=texts,
-    columns=st.just(parse_columns("id long not null, `a b` map<string,array<int>>")),
-    properties=st.dictionaries(texts, texts, max_size=3).map(lambda found: tuple(found.items())),
-    next_load=numbers,
-    entries=st.lists(entries, max_size=4).map(tuple),
-    running=st.lists(
-        st.builds(RunningCompaction, attempt=texts, output=ids, inputs=st.lists(ids).map(tuple), started_ms=numbers),
-        max_size=2,
-    ).map(tuple),
-    retired_file=st.none() | texts,
-    history_files=st.lists(texts, max_size=2).map(tuple),
-)
+
+
+@st.composite
+def statuses(draw):
+    """A status that could be: what is being merged is there, and nothing twice."""
+    some = draw(lists)
+    merged = [entry.id for entry in some if draw(st.booleans())]
+    output = SegmentId(merged[0].load, merged[0].merges + draw(st.integers(1, 3))) if merged else None
+    running = (
+        RunningCompaction(attempt=draw(names), output=output, inputs=tuple(merged), started_ms=1) if merged else None
+    )
+    return TableStatus(
+        version=draw(st.integers(1, 10**9)),
+        commit=draw(names),
+        ancestors=draw(st.lists(names, max_size=3).map(tuple)),
+        written_ms=draw(numbers),
+        clock_ms=draw(st.none() | numbers),
+        ordered_since=draw(st.integers(0, 10**9)),
+        operation=draw(texts),
+        table_id=draw(texts),
+        columns=parse_columns("id long not null, `a b` map<string,array<int>>"),
+        properties=draw(st.dictionaries(texts, texts, max_size=3).map(lambda found: tuple(found.items()))),
+        next_load=10**6 + 1 + draw(st.integers(0, 5)),
+        entries=some,
+        running=() if running is None else (running,),
+        retired_file=draw(st.none() | names),
+        history_files=draw(st.lists(names, max_size=2).map(tuple)),
+    )
 
 
 def plain_status():
     """A status with one entry, as bytes."""
     entry = StatusEntry(
-        id=SegmentId(0), status=SegmentStatus.SUCCESS, load_start_ms=1, newest_load_ms=1, attempt="a", segment_file="s"
+        id=SegmentId(0),
+        status=SegmentStatus.SUCCESS,
+        load_start_ms=1,
+        newest_load_ms=1,
+        attempt="a",
+        segment_file="0_a.json",
     )
     status = new_table(parse_columns("id long"), {"COMPRESSION": "none"}, table_id="t", commit="c", now_ms=5)
     return replace(status, entries=(entry,), next_load=1)
 
 
-@given(statuses)
+@given(statuses())
 def test_a_status_reads_back_as_it_was_written(status):
     """Every field, whatever its text; the first line alone tells the version."""
     data = dump_status(status)
     assert parse_status(data, path="p") == status
-    assert data.count(b"\n") == 2
+    assert data.count(b"\n") == 1
     header = parse_header(data, path="p")
-    for name in ("version", "commit", "ancestors", "written_ms", "operation"):
+    for name in ("version", "commit", "ancestors", "written_ms", "clock_ms", "ordered_since", "operation"):
         assert getattr(header, name) == getattr(status, name)
 
 
-@given(st.lists(entries, max_size=4).map(tuple))
+@given(lists)
 def test_a_list_of_entries_reads_back(some):
     """Retired and cleaned segments keep everything that they were."""
     assert parse_entries(dump_entries(some, commit="c"), path="p") == some
@@ -97,25 +121,48 @@ def test_a_list_of_entries_reads_back(some):
 def test_any_reader_of_json_understands_it():
     """It is one JSON object, with the entries column by column."""
     plain = json.loads(dump_status(plain_status()))
-    assert plain["format_version"] == 1
+    assert plain["format_version"] == 2
     assert plain["properties"] == {"COMPRESSION": "none"}
     assert (plain["entries"]["load"], plain["entries"]["status"]) == ([0], ["success"])
 
 
 def test_a_newer_format_is_refused():
     """Not half understood: every way to read it says to upgrade."""
-    newer = dump_status(plain_status()).replace(b'"format_version":1', b'"format_version":2')
+    newer = dump_status(plain_status()).replace(b'"format_version":2', b'"format_version":3')
     for read in (parse_status, parse_header, parse_entries):
-        with pytest.raises(RefusedError, match=r"p was written by a newer packstone \(format 2\)"):
+        with pytest.raises(RefusedError, match=r"p was written by a newer packstone \(format 3\)"):
             read(newer, path="p")
 
 
 def test_a_torn_status_is_corruption():
     """Cut at any byte, it is damaged, and the file is named."""
     data = dump_status(plain_status())
-    for length in range(len(data) - 2):
-        with pytest.raises(CorruptionError, match=r"^p is damaged"):
+    for length in range(len(data)):
+        with pytest.raises(CorruptionError, match=r"^The record p is damaged"):
             parse_status(data[:length], path="p")
+        with pytest.raises(CorruptionError, match=r"^The record p is damaged"):
+            parse_header(data[:length], path="p")
+
+
+def test_a_changed_byte_is_corruption():
+    """Every bit counts, in the first line and in the entries."""
+    data = dump_status(plain_status())
+    for at in range(len(data)):
+        changed = data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :]
+        for read in (parse_status, parse_header):
+            with pytest.raises((CorruptionError, RefusedError)):
+                read(changed, path="p")
+
+
+def test_a_status_of_an_older_packstone_is_read():
+    """Format 1 had no digest, no clock and ended in a line break."""
+    data = dump_status(plain_status())
+    text = data[: data.rindex(b',"digest"')] + b"}\n"
+    old = text.replace(b'"format_version":2', b'"format_version":1').replace(b'"clock_ms":5,"ordered_since":0,', b"")
+    assert parse_status(old, path="p") == replace(plain_status(), clock_ms=None)
+    assert parse_header(old, path="p").version == 1
+    with pytest.raises(CorruptionError, match="digest"):
+        parse_status(text, path="p")
 
 
 @pytest.mark.parametrize(
@@ -131,17 +178,37 @@ def test_a_torn_status_is_corruption():
         (b'"merged_into":[null]', b'"merged":[null]'),
         (b'"entries":{', b'"entries":[],"x":{'),
         (b'"commit":"c",', b""),
+        (b'"commit":"c"', b'"commit":"../c"'),
+        (b'"rows":[0]', b'"rows":[-1]'),
+        (b'"rows":[0]', b'"rows":[9223372036854775808]'),
+        (b'"load":[0]', b'"load":[7]'),
+        (b'"load":[0]', b'"load":[-1]'),
+        (b'"attempt":["a"]', b'"attempt":["../../.."]'),
+        (b'"attempt":["a"]', b'"attempt":[".."]'),
+        (b'"attempt":["a"]', b'"attempt":["a\\nb"]'),
+        (b'"segment_file":["0_a.json"]', b'"segment_file":["../0_a.json"]'),
+        (b'"segment_file":["0_a.json"]', b'"segment_file":["/etc/passwd"]'),
+        (b'"retired_file":null', b'"retired_file":"../x.json"'),
+        (b'"history_files":[]', b'"history_files":["a/b"]'),
+        (b'"type_text":"long"', b'"type_text":"lung"'),
+        (b'"name":"id"', b'"name":""'),
+        (b'"running":[]', b'"running":[{"attempt":"m","output":{"load":5},"inputs":[{"load":5}],"started_ms":1}]'),
+        (
+            b'"running":[]',
+            b'"running":[{"attempt":"m","output":{"load":5,"merges":1},"inputs":[{"load":5}],"started_ms":1}]',
+        ),
         (b'"running":[]', b'"running":3'),
         (b'"properties":{', b'"properties":[],"x":{'),
-        (b'"format_version":1', b'"format_version":"x"'),
+        (b'"format_version":2', b'"format_version":"x"'),
     ],
 )
 def test_a_value_that_cannot_be_is_corruption(old, new):
-    """What does not fit is never guessed at."""
+    """What does not fit is never guessed at, even if the digest is right: names lead nowhere else."""
     data = dump_status(plain_status())
     assert old in data
-    with pytest.raises(CorruptionError, match=r"^p is damaged"):
-        parse_status(data.replace(old, new), path="p")
+    changed = data[: data.rindex(b',"digest"')] + b"}"
+    with pytest.raises(CorruptionError, match=r"^The record p is damaged"):
+        parse_status(seal(changed.replace(old, new)), path="p")
 
 
 def test_values_print_in_one_line():
@@ -184,10 +251,53 @@ def test_a_wrong_segment_file_is_corruption():
     name = write_segment_file(io, "/t", segment_file())
     path = segment_file_path("/t", name)
     io.replace(segment_file_path("/t", "other.json"), io.read_bytes(path))
-    with pytest.raises(CorruptionError, match=r"says that it is the segment file 0\.1_m\.json"):
+    with pytest.raises(CorruptionError, match=r"says that it is 0\.1_m\.json"):
         read_segment_file(io, "/t", "other.json")
     io.replace(path, io.read_bytes(path)[:-3])
     with pytest.raises(CorruptionError, match=path):
         read_segment_file(io, "/t", name)
     with pytest.raises(FileNotFoundError):
         read_segment_file(io, "/t", "gone.json")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"index_file": "../../../outside/secret.txt"},
+        {"index_file": "/etc/passwd"},
+        {"index_file": "0.2_m.arrow"},
+        {"attempt": "../x"},
+        {"rows": 11},
+        {"data_bytes": -1},
+        {"id": {"load": -1, "merges": 0}},
+        {"files": [{"path": "Fact/Segment_0.1/../../../secret.txt", "run": 0, "rows": 10, "size_bytes": 100}]},
+        {"files": [{"path": "Fact/Segment_7/p0.parquet", "run": 0, "rows": 10, "size_bytes": 100}]},
+        {"files": [{"path": "/etc/passwd", "run": 0, "rows": 10, "size_bytes": 100}]},
+        {"files": [{"path": "Fact/Segment_0.1/p0.parquet", "run": 0, "rows": 5, "size_bytes": 50}] * 2},
+        {"files": []},
+        {"sort_scope": "SIDEWAYS"},
+    ],
+)
+def test_a_segment_file_names_its_own_files_only(change):
+    """A record whose digest is right, but whose names lead elsewhere, is damaged: nothing is read or removed by it."""
+    io = MemoryFileIO()
+    name = write_segment_file(io, "/t", segment_file())
+    path = segment_file_path("/t", name)
+    plain = {"format_version": 2, **to_plain(segment_file()), **change}
+    io.replace(path, seal(json.dumps(plain).encode()))
+    with pytest.raises(CorruptionError, match=f"The record {path} is damaged"):
+        read_segment_file(io, "/t", name)
+
+
+def test_a_segment_file_is_that_of_its_entry():
+    """An entry that names another segment's file, or other rows, is not believed: its files are not this one's."""
+    io = MemoryFileIO()
+    name = write_segment_file(io, "/t", segment_file())
+    entry = StatusEntry(
+        id=SegmentId(0, 1), status=SegmentStatus.SUCCESS, load_start_ms=1, newest_load_ms=1, attempt="m",
+        segment_file=name, rows=10, files=2, data_bytes=100,
+    )  # fmt: skip
+    assert read_segment(io, "/t", entry) == segment_file()
+    for wrong in (replace(entry, id=SegmentId(5)), replace(entry, rows=9), replace(entry, attempt="x")):
+        with pytest.raises(CorruptionError, match="not what the status says"):
+            read_segment(io, "/t", wrong)

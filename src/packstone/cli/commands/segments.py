@@ -102,7 +102,7 @@ def alter(path: str, **typed: Any) -> int:  # noqa: ANN401 - click's parameters 
 @options.engine_options
 @options.output_options
 def load(path: str, inputs: tuple[str, ...], **typed: Any) -> int:  # noqa: ANN401 - click's parameters by name
-    """Load files, or folders of files, into PATH as one new segment. Loads never wait for each other."""
+    """Load files, folders or patterns ('in/*.csv') into PATH as one new segment. Loads never wait for each other."""
     from packstone.cli.run_segments import run_load
 
     return run_load(path, inputs, typed)

@@ -1,7 +1,8 @@
 """Avro's container files: ``Obj1``, a map of metadata, the marker; then blocks, each followed by the marker.
 
 A block is the number of its records, the size of its body, and the body, compressed by the file's codec. Blocks of
-files with one schema and one codec are alike, so they are copied without being looked into.
+files with one schema and one codec are alike, so they are copied as they are; a walk through their records
+(``avro_walk``) sees to it that no damaged one is.
 
 Metadata other than schema and codec belong to the user; files in which they differ are different files.
 """
@@ -10,13 +11,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from packstone.rewrite.block_files.block_format import SYNC_BYTES, Header, Piece
-from packstone.rewrite.codecs.hadoop_codec import MOST_BYTES
+from packstone.rewrite.block_files.avro_walk import check_records
+from packstone.rewrite.block_files.block_format import SYNC_BYTES, Header, Piece, refuse_unknown_codec
+from packstone.rewrite.codecs.plain_budget import MAX_PIECE_BYTES
 from packstone.storage.avro_container import BROKEN_BLOCK, CODECS, decompressor
+from packstone.storage.bounded_codecs import TooLongError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from packstone.rewrite.block_files.block_format import ContentCheck
     from packstone.rewrite.block_files.byte_source import ByteSource
 
 mark_before_bytes = 0  # every block ends with a marker
@@ -42,6 +46,7 @@ def read_header(source: ByteSource) -> Header:
         sync=source.take(SYNC_BYTES),
         agreement=repr(sorted(metadata.items())).encode(),
         codec=codec.decode("utf-8", "replace"),
+        schema=metadata[_SCHEMA],
     )
 
 
@@ -65,21 +70,25 @@ def read_pieces(source: ByteSource, header: Header) -> Iterator[Piece]:
         yield Piece(data=last, rows=rows if begins else 0, begins=begins, is_marked_after=True)
 
 
-def check_packed(source: ByteSource, header: Header) -> None:
-    """Decompress every block; snappy's have a checksum."""
+def check_content(source: ByteSource, header: Header, check: ContentCheck) -> None:
+    """Decompress every block (those of Snappy have a checksum), and walk through its records."""
     if header.codec not in CODECS:
+        refuse_unknown_codec(source, header, check)
         return
-    decompress = decompressor(header.codec, source.path)
+    decompress = decompressor(header.codec, source.path, most_bytes=MAX_PIECE_BYTES)
     while source.left_bytes:
-        _read_long(source)
+        records, _ = _read_long(source)
         size, _ = _read_long(source)
-        if size <= MOST_BYTES:
-            try:
-                decompress(source.take(size))
-            except BROKEN_BLOCK as error:
-                raise source.damaged(f"a block cannot be decompressed ({error})") from error
-        else:
-            source.skip_far(size)
+        body = source.take_piece(size)
+        try:
+            plain = decompress(body)
+            check.budget.spend(len(plain), records=records if check.values else 0)
+            if check.values:
+                check_records(header.schema, plain, records=records, text=check.text)
+        except TooLongError as error:
+            raise source.too_long() from error
+        except BROKEN_BLOCK as error:
+            raise source.damaged(f"a block cannot be decoded: {error}") from error
         source.take(SYNC_BYTES)
 
 

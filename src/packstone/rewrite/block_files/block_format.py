@@ -10,10 +10,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
+from packstone.errors import UnfaithfulError
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from packstone.rewrite.block_files.byte_source import ByteSource
+    from packstone.rewrite.codecs.plain_budget import PlainBudget
 
 SYNC_BYTES = 16
 
@@ -26,7 +29,10 @@ class Header:
     sync: bytes
     agreement: bytes  # equal in files that may be merged: all that says how blocks are read
     codec: str
+    schema: bytes = b""  # of an Avro file
     is_in_blocks: bool = False  # of a SequenceFile: many records are compressed together
+    classes: tuple[str, str] = ("", "")  # of a SequenceFile: of its keys and values
+    columns: int = 0  # of an RCFile
     why_not: str = ""  # the reason not to touch a file that is otherwise fine
 
 
@@ -39,6 +45,15 @@ class Piece:
     is_marked_before: bool = False
     is_marked_after: bool = False
     begins: bool = True  # a part of a big block that does not begin it must not be torn from the one before
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ContentCheck:
+    """How closely blocks are looked at before their copies are published."""
+
+    values: bool  # follow the lengths and numbers inside; otherwise blocks are only decompressed
+    text: bool  # strings must be UTF-8
+    budget: PlainBudget
 
 
 class BlockFormat(Protocol):
@@ -57,10 +72,19 @@ class BlockFormat(Protocol):
         """Yield what is to be copied, up to the last byte of the file; markers are checked and left out."""
         ...
 
-    def check_packed(self, source: ByteSource, header: Header) -> None:
-        """Decompress what is compressed, if it is not giant; no value is decoded."""
+    def check_content(self, source: ByteSource, header: Header, check: ContentCheck) -> None:
+        """Decompress what is compressed and, if asked for, follow all that a reader relies on to find the values."""
         ...
 
     def mark(self, sync: bytes) -> bytes:
         """A marker as it stands between blocks."""
         ...
+
+
+def refuse_unknown_codec(source: ByteSource, header: Header, check: ContentCheck) -> None:
+    """Leave files alone whose values are to be checked and whose codec no library here reads."""
+    if check.values:
+        raise UnfaithfulError(
+            f"{source.path} is compressed by {header.codec}, which cannot be read here, so its content cannot be "
+            "checked; --verify count merges it all the same"
+        )

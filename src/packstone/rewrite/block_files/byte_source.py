@@ -10,6 +10,8 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from packstone.errors import UnreadableFileError
+from packstone.model.megabytes import MB
+from packstone.rewrite.codecs.plain_budget import MAX_PIECE_BYTES
 from packstone.rewrite.parquet.footer import one_line
 
 if TYPE_CHECKING:
@@ -30,6 +32,11 @@ class ByteSource:
         self._buffer = b""
         self._at = 0
         self._fetched = 0
+
+    @property
+    def size_bytes(self) -> int:
+        """How long the file is."""
+        return self._size_bytes
 
     @property
     def position(self) -> int:
@@ -75,6 +82,29 @@ class ByteSource:
         """Read once more what was taken so far."""
         return bytes(self._file.read_at(self.position, 0))
 
+    def take_piece(self, size: int) -> bytes:
+        """Take bytes that are decompressed or looked into as a whole; UnreadableFileError if they are too many."""
+        if size > MAX_PIECE_BYTES:
+            raise self.too_long()
+        begun = len(self._buffer) - self._at
+        if size <= max(PIECE_BYTES, begun):
+            return self.take(size)
+        self._check_left(size)
+        # Read into its place at once: as a window it would be held two times more.
+        piece = self._buffer[self._at :] + self._read(size - begun)
+        self._buffer, self._at = b"", 0
+        if len(piece) < size:
+            raise self._cut_off()
+        return piece
+
+    def too_long(self) -> UnreadableFileError:
+        """The error that leaves this file alone because a part of it is too long to be checked."""
+        return UnreadableFileError(
+            f"{self.path} is left alone: a part of it has more than {MAX_PIECE_BYTES // MB} MB, which is the most "
+            "that is decompressed and checked at once.",
+            file=self.path,
+        )
+
     def damaged(self, what: str) -> UnreadableFileError:
         """The error that blames this file."""
         return UnreadableFileError(f"{self.path} is damaged: {what}.", file=self.path)
@@ -82,15 +112,18 @@ class ByteSource:
     def _fetch(self, at_least: int) -> None:
         self._check_left(at_least)
         rest = self._buffer[self._at :]
-        try:
-            fetched = self._file.read_at(max(PIECE_BYTES, at_least - len(rest)), self._fetched)
-        except OSError as error:
-            raise UnreadableFileError(f"{self.path} cannot be read: {one_line(error)}.", file=self.path) from error
-        self._buffer = rest + fetched
+        self._buffer = rest + self._read(max(PIECE_BYTES, at_least - len(rest)))
         self._at = 0
-        self._fetched += len(fetched)
         if len(self._buffer) < at_least:
             raise self._cut_off()
+
+    def _read(self, size: int) -> bytes:
+        try:
+            fetched: bytes = self._file.read_at(size, self._fetched)
+        except OSError as error:
+            raise UnreadableFileError(f"{self.path} cannot be read: {one_line(error)}.", file=self.path) from error
+        self._fetched += len(fetched)
+        return fetched
 
     def _check_left(self, size: int) -> None:
         if size > self.left_bytes:

@@ -1,9 +1,9 @@
 """Hive's RCFiles: ``RCF1``, compression, metadata, the marker; then row groups, column by column.
 
 A row group is its length, the length of its key, the length of its compressed key, the key, and the columns. The key
-says how many rows there are and how long each column is, so it is read (decompressed, if need be) and held against
-the lengths before it; the columns are not looked into. Now and then, where the length would stand, -1 says that a
-marker follows.
+says how many rows there are, how long each column is and how long each value in it, so it is read (decompressed, if
+need be) and held against the lengths before it. The columns are copied as they are; before that they are decompressed,
+and the lengths of their values are added up. Now and then, where the length would stand, -1 says that a marker follows.
 
 Hive before 0.9, and later on demand, wrote the header of a SequenceFile whose keys are of RCFile's own class.
 """
@@ -22,23 +22,26 @@ from packstone.rewrite.block_files.hadoop_values import (
     read_text,
     vlong_size,
 )
-from packstone.rewrite.block_files.sequence_file import check_piece_of, is_at_mark, mark, take_mark
+from packstone.rewrite.block_files.sequence_file import is_at_mark, mark, take_mark, take_plain
+from packstone.rewrite.block_files.writables import check_runs
 from packstone.rewrite.codecs.hadoop_codec import DECOMPRESS, decompress_piece
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from packstone.rewrite.block_files.block_format import ContentCheck
     from packstone.rewrite.block_files.byte_source import ByteSource
 
-__all__ = ["KEY_CLASS", "check_packed", "mark", "mark_before_bytes", "read_header", "read_pieces"]
+__all__ = ["KEY_CLASS", "check_content", "mark", "mark_before_bytes", "read_header", "read_pieces"]
 
 KEY_CLASS = b"org.apache.hadoop.hive.ql.io.RCFile$KeyBuffer"
 mark_before_bytes = 2000  # Hive's own least distance of markers
 
 _MAGIC, _OLD_MAGIC = b"RCF\x01", b"SEQ\x06"
 _NUMBER_OF_COLUMNS = "hive.io.rcfile.column.number"
+_MAX_DIGITS = 9
 _LENGTHS = struct.Struct(">iii")
-_MAX_KEY_BYTES = 256 << 20
+_MAX_KEY_BYTES = 64 << 20  # Hive ends a row group after 4 MB of columns
 
 
 def read_header(source: ByteSource) -> Header:
@@ -62,9 +65,10 @@ def read_header(source: ByteSource) -> Header:
     why = ""
     if is_compressed and codec not in DECOMPRESS:
         why = f"it is compressed by {codec}, so its rows cannot be counted"
-    if not metadata.get(_NUMBER_OF_COLUMNS, "").isdecimal():
+    columns = metadata.get(_NUMBER_OF_COLUMNS, "")
+    if not columns.isdecimal() or len(columns) > _MAX_DIGITS:
         raise source.damaged("its header does not say how many columns it has")
-    return Header(begin=begin, sync=sync, agreement=begin, codec=codec, why_not=why)
+    return Header(begin=begin, sync=sync, agreement=begin, codec=codec, columns=int(columns), why_not=why)
 
 
 def read_pieces(source: ByteSource, header: Header) -> Iterator[Piece]:
@@ -81,25 +85,51 @@ def read_pieces(source: ByteSource, header: Header) -> Iterator[Piece]:
         marked = False
 
 
-def check_packed(source: ByteSource, header: Header) -> None:
-    """Decompress every column of every row group."""
-    if header.codec == "null":
-        return
+def check_content(source: ByteSource, header: Header, check: ContentCheck) -> None:
+    """Decompress every column of every row group, and add up the lengths of its values."""
     while source.left_bytes:
         if is_at_mark(source):
             take_mark(source, header.sync)
             continue
         _, key, _ = _take_key(source, header.codec)
-        for stored_bytes in key.columns_bytes:
-            check_piece_of(source, header.codec, size=stored_bytes)
+        check.budget.spend(sum(len(column.lengths) for column in key.columns))
+        if check.values and len(key.columns) != header.columns:
+            raise source.damaged(f"a row group has {len(key.columns)} columns instead of {header.columns}")
+        for column in key.columns:
+            plain = take_plain(source, header.codec, check, size=column.stored_bytes)
+            if check.values:
+                _check_column(source, column, plain, rows=key.rows)
+
+
+def _check_column(source: ByteSource, column: _Column, plain: bytes, *, rows: int) -> None:
+    try:
+        if len(plain) != column.plain_bytes:
+            raise ValueError(f"it has {len(plain)} bytes instead of {column.plain_bytes}")  # noqa: TRY301 - one sentence
+        check_runs(column.lengths, count=rows, total=len(plain))
+    except ValueError as error:
+        raise source.damaged(f"a column cannot be decoded: {error}") from error
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Column:
+    """What the key of a row group tells of a column: how long it is stored and decompressed, and each of its values."""
+
+    stored_bytes: int
+    plain_bytes: int
+    lengths: bytes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Key:
-    """What the key of a row group tells: how many rows there are, and how long each column is as it is stored."""
+    """What the key of a row group tells."""
 
     rows: int
-    columns_bytes: tuple[int, ...]
+    columns: tuple[_Column, ...]
+
+    @property
+    def columns_bytes(self) -> int:
+        """How long all columns are as they are stored."""
+        return sum(column.stored_bytes for column in self.columns)
 
 
 def _read_row_group(source: ByteSource, *, codec: str, marked: bool) -> Iterator[Piece]:
@@ -124,25 +154,25 @@ def _take_key(source: ByteSource, codec: str) -> tuple[bytes, _Key, int]:
         key = _read_key(plain)
     except (ValueError, IndexError) as error:
         raise source.damaged(f"the key of a row group cannot be read ({error})") from error
-    if len(plain) != key_bytes or sum(key.columns_bytes) != columns_bytes:
+    if len(plain) != key_bytes or key.columns_bytes != columns_bytes:
         raise source.damaged("the key of a row group does not fit its lengths")
     return lengths + packed, key, columns_bytes
 
 
 def _read_key(key: bytes) -> _Key:
     rows, at = _vlong(key, 0)
-    columns_bytes = []
+    columns = []
     while at < len(key):
         stored_bytes, at = _vlong(key, at)
         plain_bytes, at = _vlong(key, at)
         lengths_bytes, at = _vlong(key, at)
         if min(stored_bytes, plain_bytes, lengths_bytes) < 0:
             raise ValueError("a negative length")
-        columns_bytes.append(stored_bytes)
-        at += lengths_bytes
+        lengths, at = key[at : at + lengths_bytes], at + lengths_bytes
+        columns.append(_Column(stored_bytes=stored_bytes, plain_bytes=plain_bytes, lengths=lengths))
     if at != len(key) or rows < 0:
         raise ValueError("a length is wrong")
-    return _Key(rows=rows, columns_bytes=tuple(columns_bytes))
+    return _Key(rows=rows, columns=tuple(columns))
 
 
 def _vlong(key: bytes, at: int) -> tuple[int, int]:

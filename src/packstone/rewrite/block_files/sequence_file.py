@@ -3,7 +3,8 @@
 A record is its length, the length of its key, the key and the value (compressed or not). Now and then, where the
 length would stand, -1 says that a marker follows. A file that is compressed by block has a marker before every block:
 the number of records, then the lengths and bodies of four columns (lengths of keys, keys, lengths of values, values).
-Neither keys nor values are looked into.
+Keys and values are copied as they are. Before that, the lengths inside are checked, and what Hadoop's own classes of
+keys and values say of themselves (``writables``); other classes are not known here.
 
 Versions 5 and 6 are alike but for the metadata in the header, and are never mixed. Older ones wrote their
 classes in another way; they are left alone.
@@ -14,7 +15,10 @@ from __future__ import annotations
 import struct
 from typing import TYPE_CHECKING
 
-from packstone.rewrite.block_files.block_format import SYNC_BYTES, Header, Piece
+import numpy as np
+
+from packstone.rewrite.block_files.block_format import SYNC_BYTES, Header, Piece, refuse_unknown_codec
+from packstone.rewrite.block_files.byte_source import PIECE_BYTES
 from packstone.rewrite.block_files.hadoop_values import (
     SYNC_ESCAPE,
     read_flag,
@@ -22,12 +26,17 @@ from packstone.rewrite.block_files.hadoop_values import (
     read_text,
     read_vlong,
 )
-from packstone.rewrite.codecs.hadoop_codec import DECOMPRESS, MOST_BYTES, check_piece
+from packstone.rewrite.block_files.writables import parse_lengths, writable_check
+from packstone.rewrite.codecs.hadoop_codec import DECOMPRESS, decompress_up_to
+from packstone.rewrite.codecs.plain_budget import MAX_PIECE_BYTES
+from packstone.storage.bounded_codecs import TooLongError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from packstone.rewrite.block_files.block_format import ContentCheck
     from packstone.rewrite.block_files.byte_source import ByteSource
+    from packstone.rewrite.block_files.writables import WritableCheck
 
 mark_before_bytes = 2000  # Hadoop's own least distance of markers between records
 
@@ -36,6 +45,7 @@ _OLDEST, _NEWEST = 5, 6
 _WITH_METADATA = 6
 _LENGTHS = struct.Struct(">ii")
 _COLUMNS = 4
+_RECORDS_AT_ONCE = 4096
 
 
 def read_header(source: ByteSource) -> Header:
@@ -46,14 +56,14 @@ def read_header(source: ByteSource) -> Header:
     if not _OLDEST <= version <= _NEWEST:
         why = f"it is a SequenceFile of version {version}; versions {_OLDEST} and {_NEWEST} are merged"
         return Header(begin=b"", sync=b"", agreement=b"", codec="", why_not=why)
-    read_text(source)  # the class of the keys
-    read_text(source)  # the class of the values
+    classes = read_text(source), read_text(source)  # of keys and values
     is_compressed, is_in_blocks = read_flag(source), read_flag(source)
     codec = read_text(source) if is_compressed else "null"
     if version >= _WITH_METADATA:
         read_metadata(source)
     begin = source.read_begin()
-    return Header(begin=begin, sync=source.take(SYNC_BYTES), agreement=begin, codec=codec, is_in_blocks=is_in_blocks)
+    sync = source.take(SYNC_BYTES)
+    return Header(begin=begin, sync=sync, agreement=begin, codec=codec, is_in_blocks=is_in_blocks, classes=classes)
 
 
 def read_pieces(source: ByteSource, header: Header) -> Iterator[Piece]:
@@ -61,32 +71,82 @@ def read_pieces(source: ByteSource, header: Header) -> Iterator[Piece]:
     return _read_blocks(source, header) if header.is_in_blocks else _read_records(source, header)
 
 
-def check_packed(source: ByteSource, header: Header) -> None:
-    """Decompress the columns of every block, or the value of every record."""
-    if header.codec not in DECOMPRESS:
+def check_content(source: ByteSource, header: Header, check: ContentCheck) -> None:
+    """Decompress the columns of every block, or the value of every record, and check the lengths inside."""
+    if header.codec != "null" and header.codec not in DECOMPRESS:
+        refuse_unknown_codec(source, header, check)
         return
+    checks = [writable_check(name, text=check.text) if check.values else None for name in header.classes]
+    records = _Records(source, checks)
     while source.left_bytes:
         if is_at_mark(source):
             take_mark(source, header.sync)
         elif header.is_in_blocks:
-            read_vlong(source)
-            for _ in range(_COLUMNS):
-                check_piece_of(source, header.codec, size=read_vlong(source)[0])
+            _check_block(source, header, check, checks=checks)
         else:
-            size, key_size = _LENGTHS.unpack(source.take(_LENGTHS.size))
-            source.skip_far(key_size)
-            check_piece_of(source, header.codec, size=size - key_size)
+            records.add(*_take_record(source, header, check))
+    records.finish()
 
 
-def check_piece_of(source: ByteSource, codec: str, *, size: int) -> None:
-    """Take a compressed piece, which must be whole; a giant one is only skipped."""
-    if size > MOST_BYTES:
-        source.skip_far(size)
-        return
+def take_plain(source: ByteSource, codec: str, check: ContentCheck, *, size: int) -> bytes:
+    """Take a piece, and decompress it if the file is compressed."""
+    stored = source.take_piece(size)
     try:
-        check_piece(codec, source.take(size))
+        plain = stored if codec == "null" else decompress_up_to(codec, stored, most_bytes=MAX_PIECE_BYTES)
+    except TooLongError as error:
+        raise source.too_long() from error
     except ValueError as error:
         raise source.damaged(f"a part of it cannot be decompressed ({error})") from error
+    check.budget.spend(len(plain))
+    return plain
+
+
+def _take_record(source: ByteSource, header: Header, check: ContentCheck) -> tuple[bytes, bytes]:
+    size, key_size = _LENGTHS.unpack(source.take(_LENGTHS.size))
+    if not 0 <= key_size <= size:
+        raise source.damaged("the length of a record is wrong")
+    return source.take_piece(key_size), take_plain(source, header.codec, check, size=size - key_size)
+
+
+class _Records:
+    """Keys and values of records, which are checked when some have come together."""
+
+    def __init__(self, source: ByteSource, checks: list[WritableCheck | None]) -> None:
+        self._source, self._checks = source, checks
+        self._parts: tuple[list[bytes], list[bytes]] = ([], [])
+        self._bytes = 0
+
+    def add(self, key: bytes, value: bytes) -> None:
+        """Take one more."""
+        self._parts[0].append(key)
+        self._parts[1].append(value)
+        self._bytes += len(key) + len(value)
+        if self._bytes >= PIECE_BYTES or len(self._parts[0]) >= _RECORDS_AT_ONCE:
+            self.finish()
+
+    def finish(self) -> None:
+        """Check those that were not yet."""
+        parts, self._parts, self._bytes = self._parts, ([], []), 0
+        try:
+            for part, values in zip(self._checks, parts, strict=True):
+                if part is not None:
+                    part(b"".join(values), np.array([len(value) for value in values], dtype=np.int64))
+        except ValueError as error:
+            raise self._source.damaged(f"a record cannot be decoded: {error}") from error
+
+
+def _check_block(
+    source: ByteSource, header: Header, check: ContentCheck, *, checks: list[WritableCheck | None]
+) -> None:
+    records, _ = read_vlong(source)
+    check.budget.spend(0, records=records)
+    columns = [take_plain(source, header.codec, check, size=read_vlong(source)[0]) for _ in range(_COLUMNS)]
+    try:
+        for lengths, whole, part in zip(columns[::2], columns[1::2], checks, strict=True):
+            if part is not None:
+                part(whole, parse_lengths(lengths, count=records, total=len(whole)))
+    except ValueError as error:
+        raise source.damaged(f"a block cannot be decoded: {error}") from error
 
 
 def mark(sync: bytes) -> bytes:

@@ -18,11 +18,14 @@ if TYPE_CHECKING:
 _LENGTH_BYTES: Final = 4
 # Hadoop's decoders have buffers of 256 KiB; a block as long as this fits, compressed or not.
 _BLOCK_BYTES: Final = 64 << 10
-_MAX_BLOCK_BYTES: Final = 256 << 20
+_MAX_BLOCK_BYTES: Final = 128 << 20
 
 
-def read_hadoop_blocks(source: Any, decompress: Callable[[bytes], bytes]) -> Iterator[bytes]:  # noqa: ANN401 - a file
-    """Yield the decoded chunks; ValueError if the file is cut or is no such file."""
+def read_hadoop_blocks(source: Any, decompress: Callable[[bytes, int], bytes]) -> Iterator[bytes]:  # noqa: ANN401 - a file
+    """Yield the decoded chunks; ValueError if the file is cut or is no such file.
+
+    A chunk is decompressed up to what is left of its block, so that it cannot become more.
+    """
     while head := source.read(_LENGTH_BYTES):
         left = _length(head)
         while left:
@@ -30,8 +33,8 @@ def read_hadoop_blocks(source: Any, decompress: Callable[[bytes], bytes]) -> Ite
             chunk = source.read(chunk_bytes)
             if len(chunk) < chunk_bytes:
                 raise ValueError("it ends within a block")
-            plain = decompress(chunk)
-            if not plain or len(plain) > left:
+            plain = decompress(chunk, left)
+            if not plain:
                 raise ValueError("a block has another length than it says")
             left -= len(plain)
             yield plain

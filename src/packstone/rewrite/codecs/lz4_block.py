@@ -6,15 +6,19 @@ from typing import Final
 
 import pyarrow as pa
 
+from packstone.storage.bounded_codecs import TooLongError
+
 _MIN_MATCH: Final = 4
 _LONG: Final = 15
 _FULL: Final = 255
 _OFFSET_BYTES: Final = 2
 
 
-def decompress_lz4_block(data: bytes) -> bytes:
-    """Decode one block; ValueError if it is none."""
+def decompress_lz4_block(data: bytes, most_bytes: int | None = None) -> bytes:
+    """Decode one block; ValueError if it is none, or is longer than the limit."""
     size_bytes = lz4_decoded_bytes(data)
+    if most_bytes is not None and size_bytes > most_bytes:
+        raise TooLongError(most_bytes)
     if not size_bytes:
         return b""
     try:

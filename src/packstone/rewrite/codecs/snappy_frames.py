@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
-from packstone.rewrite.orc.compression import decompress_snappy
+from packstone.storage.bounded_codecs import unsnap
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -53,7 +53,7 @@ def read_snappy_frames(source: Any) -> Iterator[bytes]:  # noqa: ANN401 - a pyar
             raise ValueError(f"a frame is of the unknown kind {head[0]}")
         plain = body[_CHECKSUM_BYTES:]
         if head[0] == _COMPRESSED:
-            plain = decompress_snappy(plain)
+            plain = unsnap(plain, _PLAIN_BYTES)
         if masked_crc32c(plain) != int.from_bytes(body[:_CHECKSUM_BYTES], "little"):
             raise ValueError("a frame has another checksum than it says")
         yield plain

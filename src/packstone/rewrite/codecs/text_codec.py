@@ -20,8 +20,8 @@ from packstone.model.file_format import FileFormat
 from packstone.rewrite.codecs.hadoop_blocks import read_hadoop_blocks, write_hadoop_blocks
 from packstone.rewrite.codecs.lz4_block import decompress_lz4_block
 from packstone.rewrite.codecs.snappy_frames import read_snappy_frames, write_snappy_frames
-from packstone.rewrite.orc.compression import decompress_snappy
 from packstone.rewrite.parquet.footer import one_line
+from packstone.storage.bounded_codecs import unsnap
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -93,7 +93,7 @@ def read_text(io: FileIO, path: str, *, codec: TextCodec) -> Iterator[bytes]:
 def _decode(source: Any, codec: TextCodec) -> Iterator[bytes]:  # noqa: ANN401 - a pyarrow file
     match codec:
         case TextCodec.HADOOP_SNAPPY:
-            yield from read_hadoop_blocks(source, decompress_snappy)
+            yield from read_hadoop_blocks(source, unsnap)
         case TextCodec.HADOOP_LZ4:
             yield from read_hadoop_blocks(source, decompress_lz4_block)
         case TextCodec.SNAPPY:

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 import pyarrow.types as pt
 
 from packstone.errors import CorruptionError, UnfaithfulError
-from packstone.rewrite.merge.merge_spec import SEQUENCE_COLUMN, InputFile
+from packstone.rewrite.merge.merge_spec import SEQUENCE_COLUMN, ColumnSource, InputFile
 from packstone.rewrite.parquet.footer import one_line
 
 if TYPE_CHECKING:
@@ -24,10 +24,11 @@ class Evolution:
     """How the batches of one file become batches of the target schema; made once per file."""
 
     def __init__(self, file: InputFile, found: pa.Schema, wanted: pa.Schema) -> None:
-        sources = {column.target: column.source for column in file.columns}
+        sources = {column.target: column for column in file.columns}
         self._file = file
         self._wanted = wanted
-        self._found = [_find(file, found, sources.get(field.name)) for field in wanted]
+        self._sources = [sources.get(field.name) for field in wanted]
+        self._found = [-1 if one is None else _find(file, found, one.source) for one in self._sources]
         self._override = file.sequence_override
         for field, at in zip(wanted, self._found, strict=True):
             if at >= 0:
@@ -36,7 +37,25 @@ class Evolution:
     def apply(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Turn one batch."""
         columns = [self._column(batch, field, at) for field, at in zip(self._wanted, self._found, strict=True)]
+        for source, column in zip(self._sources, columns, strict=True):
+            if source is not None and (source.min_length or source.max_length is not None):
+                self._check_lengths(source, column)
         return pa.RecordBatch.from_arrays(columns, schema=self._wanted)
+
+    def _check_lengths(self, source: ColumnSource, column: pa.Array) -> None:
+        """Refuse values that readers cut or pad to the present length: a rewritten file would show them as they are."""
+        counted = pc.utf8_length(column) if pt.is_string(column.type) else pc.binary_length(column)
+        found = pc.min_max(counted)
+        low, high = found["min"].as_py(), found["max"].as_py()
+        if low is None or (low >= source.min_length and (source.max_length is None or high <= source.max_length)):
+            return
+        unit = "characters" if pt.is_string(column.type) else "bytes"
+        shown = f"{low} to {high}" if low != high else str(low)
+        now = source.max_length if source.min_length else f"at most {source.max_length}"
+        raise UnfaithfulError(
+            f"{self._file.path}: column {source.target} holds values of {shown} {unit} and has {now} now; readers cut "
+            "or pad them, so they would change in a rewritten file. Compact with Java Paimon once"
+        )
 
     def _column(self, batch: pa.RecordBatch, field: pa.Field, at: int) -> pa.Array:
         if field.name == SEQUENCE_COLUMN and self._override is not None:

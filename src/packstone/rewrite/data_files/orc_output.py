@@ -1,4 +1,7 @@
-"""Write an ORC data file. PyArrow shows no statistics of ORC, so smallest and largest values are computed."""
+"""Write an ORC data file. PyArrow shows no statistics of ORC, so smallest and largest values are computed.
+
+What PyArrow writes otherwise than Java is corrected on its way to the file (``corrected_sink``).
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,8 @@ import pyarrow.types as pt
 from packstone.errors import RefusedError
 from packstone.rewrite.data_files.column_facts import FactsSoFar
 from packstone.rewrite.merge.merge_spec import ColumnFacts, OutputSpec
-from packstone.storage.fileio import abandon_output
+from packstone.rewrite.orc.corrected_sink import CorrectedSink
+from packstone.rewrite.orc.java_form import check_fractions
 
 if TYPE_CHECKING:
     from packstone.storage.fileio import FileIO
@@ -40,7 +44,8 @@ class OrcOutput:
             raise RefusedError(f"ORC files are not written with the codec {output.compression}.")
         self._stored = pa.schema([_stored_field(field) for field in schema])
         self._facts = [FactsSoFar(field) for field in schema]
-        self._sink = io.open_output(path)
+        self._io, self._path = io, path
+        self._sink = CorrectedSink(io.open_output(path))
         self._writer = orc.ORCWriter(
             self._sink, compression=codec, stripe_size=max(1 << 16, output.block_bytes), batch_size=_ROWS_PER_WRITE
         )
@@ -48,25 +53,26 @@ class OrcOutput:
     @property
     def written_bytes(self) -> int:
         """How big the file is so far; a stripe is written when it is full."""
-        return int(self._sink.tell())
+        return self._sink.tell()
 
     def write(self, rows: pa.Table) -> None:
         """Write more rows."""
-        self._writer.write(_unsliced(rows.cast(self._stored) if rows.schema != self._stored else rows))
+        stored = rows.cast(self._stored) if rows.schema != self._stored else rows
+        self._sink.write_rows(self._writer, _unsliced(stored))
         for facts, column in zip(self._facts, rows.columns, strict=True):
             for chunk in column.chunks:
                 facts.add(chunk)
 
     def close(self) -> tuple[ColumnFacts, ...]:
         """Write the footer and tell what is in the file."""
-        self._writer.close()
-        self._sink.close()
+        self._sink.finish(self._writer)
+        if self._sink.is_corrected:
+            check_fractions(self._io, self._path)
         return tuple(facts.facts() for facts in self._facts)
 
     def abandon(self) -> None:
         """Close without caring for the content."""
-        self._writer.close()
-        abandon_output(self._sink)
+        self._sink.abandon(self._writer)
 
 
 def _unsliced(rows: pa.Table) -> pa.Table:

@@ -10,9 +10,11 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pyarrow.types as pt
 
-from packstone.rewrite.data_files.column_facts import FactsSoFar, find_extremes, has_order, to_decimal
+from packstone.rewrite.data_files.column_facts import FactsSoFar, find_extremes, has_order, is_disputed, to_decimal
+from packstone.rewrite.data_files.split_times import leaf_types, restore_types, split_times
 from packstone.rewrite.merge.merge_spec import ColumnFacts, OutputSpec
 from packstone.rewrite.numpy_columns import to_column
+from packstone.rewrite.parquet.file_writer import ParquetFileWriter
 from packstone.storage.fileio import abandon_output
 
 if TYPE_CHECKING:
@@ -47,11 +49,15 @@ class ParquetOutput:
 
     def __init__(self, io: FileIO, path: str, *, schema: pa.Schema, output: OutputSpec, sample: pa.Table) -> None:
         self._schema = schema
+        self._stored = split_times(schema)
         self._sink = io.open_output(path)
-        self._metadata: list[Any] = []
         self._facts = [FactsSoFar(field) for field in schema]
-        self._writer = pq.ParquetWriter(
-            self._sink, schema, metadata_collector=self._metadata, **writer_options(schema, output, sample)
+        written = self._stored or schema
+        self._writer = ParquetFileWriter(
+            self._sink,
+            written,
+            options=writer_options(written, output, sample),
+            edit=None if self._stored is None else lambda footer: restore_types(footer, schema),
         )
 
     @property
@@ -61,27 +67,29 @@ class ParquetOutput:
 
     def write(self, rows: pa.Table) -> None:
         """Write one row group."""
-        self._writer.write_table(rows, row_group_size=max(1, rows.num_rows))
+        self._writer.write(rows if self._stored is None else rows.cast(self._stored))
         for at, facts in enumerate(self._facts):
             column = rows.column(at)
             facts.add_extremes(None, None, column.null_count)
-            if has_order(column.type) and (not is_in_footer(column.type) or has_long_values(column)):
+            if has_order(column.type) and any(map(is_disputed, column.chunks)):
+                facts.drop_bounds()
+            elif has_order(column.type) and (not is_in_footer(column.type) or has_long_values(column)):
                 for chunk in column.chunks:
                     facts.add_extremes(*find_extremes(chunk), 0)
 
     def close(self) -> tuple[ColumnFacts, ...]:
         """Write the footer and tell what is in the file."""
-        self._writer.close()
+        footer = self._writer.close()
         self._sink.close()
-        self._read_footer()
+        self._read_footer(footer)
         return tuple(facts.facts() for facts in self._facts)
 
     def abandon(self) -> None:
         """Close without caring for the content."""
+        self._writer.abandon()
         abandon_output(self._sink)
 
-    def _read_footer(self) -> None:
-        metadata = self._metadata[0]
+    def _read_footer(self, metadata: pq.FileMetaData) -> None:
         at_of = {metadata.schema.column(at).path: at for at in range(len(metadata.schema))}
         for facts, field in zip(self._facts, self._schema, strict=True):
             at = at_of.get(field.name)
@@ -120,7 +128,7 @@ def writer_options(schema: pa.Schema, output: Compressed, sample: pa.Table) -> d
     """How to open a writer of rows like the sample."""
     codec = _CODECS.get(output.compression.lower(), output.compression)
     level = output.compression_level if codec.lower() in _LEVELLED else None
-    units = {kind.unit for field in schema for kind in _leaf_types(field.type) if pt.is_timestamp(kind)}
+    units = {kind.unit for field in schema for kind in leaf_types(field.type) if pt.is_timestamp(kind)}
     options: dict[str, Any] = {
         "compression": codec,
         "compression_level": level,
@@ -128,20 +136,12 @@ def writer_options(schema: pa.Schema, output: Compressed, sample: pa.Table) -> d
         "store_decimal_as_integer": True,
         "store_schema": False,
         # Java's own writer stores nanoseconds as INT96, and all its readers know that; PyArrow does so for all
-        # timestamps or for none.
+        # timestamps or for none, so ``split_times`` leaves only those of nanoseconds.
         "use_deprecated_int96_timestamps": units == {"ns"},
     }
-    if any(pt.is_time(kind) for field in schema for kind in _leaf_types(field.type)):
+    if any(pt.is_time(kind) for field in schema for kind in leaf_types(field.type)):
         options["write_time_adjusted_to_utc"] = True
     return options
-
-
-def _leaf_types(kind: pa.DataType) -> Iterator[pa.DataType]:
-    if not pt.is_nested(kind):
-        yield kind
-        return
-    for at in range(kind.num_fields):
-        yield from _leaf_types(kind.field(at).type)
 
 
 def _dictionary_columns(schema: pa.Schema, sample: pa.Table) -> Iterator[str]:

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import pyarrow as pa
-import pyarrow.types as pt
 
 from packstone.errors import UnfaithfulError, UnreadableFileError
 from packstone.rewrite.data_files.key_share import FileShare, KeyBounds, count_below
 from packstone.rewrite.data_files.parquet_page_rows import PagedGroup, open_paged
 from packstone.rewrite.data_files.parquet_twins import add_twins, find_twins
 from packstone.rewrite.parquet.batches import decoded_row_bytes, read_batches
+from packstone.rewrite.parquet.expansion import check_expansion
 from packstone.rewrite.parquet.footer import open_parquet
-from packstone.rewrite.parquet.int96 import int96_columns
+from packstone.rewrite.parquet.int96 import fit_nanoseconds, int96_columns, open_raw_int96, raw_int96
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -26,7 +25,6 @@ if TYPE_CHECKING:
 # Many files are open at once: a column chunk is read in such pieces instead of whole.
 _BUFFER_BYTES = 128 << 10
 _MAX_BATCH_ROWS = 1 << 16
-_NS_LIMIT_US = (2**63 - 1) // 1000
 
 
 class ParquetRows:
@@ -42,18 +40,20 @@ class ParquetRows:
         self._file = open_parquet(io, path, **self._options)
         wanted = set(columns)
         self.schema = pa.schema([field for field in self._file.schema_arrow if field.name in wanted])
-        self._int96 = [name for name in int96_columns(self._file) if self.schema.get_field_index(name) >= 0]
+        fields = set(self.schema.names)
+        self._int96 = [path for path in int96_columns(self._file) if {path, path.split(".", 1)[0]} & fields]
 
     def batches(self, *, batch_bytes: int, share: FileShare | None = None) -> Iterator[tuple[int, pa.RecordBatch]]:
         """Yield batches of about so many bytes; what is outside the share of keys is left out where that is cheap."""
         metadata = self._file.metadata
-        row_bytes = self._widths.of(self._file, self._path, self.schema)
+        least_bytes = check_expansion(self._io, self._path, self._file)
+        row_bytes = self._widths.of(self._io, self._file, self._path, schema=self.schema)
         at = 0
         for group in range(metadata.num_row_groups):
             group_rows = metadata.row_group(group).num_rows
             ends = None if share is None else _ends_of(metadata.row_group(group), share.column)
             if share is None or ends is None or not share.is_outside(*ends):
-                rows = min(_MAX_BATCH_ROWS, max(1, batch_bytes // row_bytes))
+                rows = min(_MAX_BATCH_ROWS, max(1, batch_bytes // max(row_bytes, least_bytes)))
                 cut_by = None if share is None or ends is None or share.is_inside(*ends) else share
                 for start, batch in self._group_batches(group, rows, cut_by):
                     row_bytes = self._widths.note(batch)
@@ -80,7 +80,7 @@ class ParquetRows:
             batches = _check_inside(inside, column, share.bounds, path=self._path)
         else:
             batches = read_batches(self._file, self._path, batch_rows=batch_rows, columns=decoded, row_groups=(group,))
-        checks = self._microseconds(group, batch_rows) if self._int96 else None
+        checks = self._raw_int96(group, batch_rows) if self._int96 else None
         for batch in batches:
             if checks is not None:
                 _check_no_wrap(next(checks), self._path)
@@ -92,9 +92,9 @@ class ParquetRows:
             self._source, self._file, path=self._path, group=group, columns=columns, options=self._options
         )
 
-    def _microseconds(self, group: int, rows: int) -> Iterator[pa.RecordBatch]:
-        """INT96 columns once more, in a unit in which every date fits: nanoseconds wrap silently."""
-        with open_parquet(self._io, self._path, coerce_int96_timestamp_unit="us") as file:
+    def _raw_int96(self, group: int, rows: int) -> Iterator[pa.RecordBatch]:
+        """INT96 columns once more, as bytes: nanoseconds wrap silently."""
+        with open_raw_int96(self._io, self._path) as file:
             yield from read_batches(file, self._path, batch_rows=rows, columns=self._int96, row_groups=(group,))
 
 
@@ -104,10 +104,10 @@ class RowWidths:
     def __init__(self) -> None:
         self._row_bytes = 0
 
-    def of(self, file: pq.ParquetFile, path: str, schema: pa.Schema) -> int:
+    def of(self, io: FileIO, file: pq.ParquetFile, path: str, *, schema: pa.Schema) -> int:
         """Estimate the width of a row of these columns."""
         if not self._row_bytes:
-            whole = decoded_row_bytes(file, path, known=0)
+            whole = decoded_row_bytes(io, file, path, known=0)
             self._row_bytes = max(1, whole * len(schema) // max(1, len(file.schema_arrow)))
         return self._row_bytes
 
@@ -117,14 +117,12 @@ class RowWidths:
         return self._row_bytes
 
 
-def _check_no_wrap(micros: pa.RecordBatch, path: str) -> None:
-    for name in micros.schema.names:
-        column = micros.column(name)
-        if not pt.is_timestamp(column.type):
-            continue
-        values = column.drop_null().cast(pa.int64()).to_numpy(zero_copy_only=False)
-        if values.size and int(np.abs(values).max()) > _NS_LIMIT_US:
-            raise UnfaithfulError(f"{path}: column {name} holds a time outside 1677-2262 with nanoseconds")
+def _check_no_wrap(raw: pa.RecordBatch, path: str) -> None:
+    for name in raw.schema.names:
+        if not all(fit_nanoseconds(*both) for both in raw_int96(raw.select([name]))):
+            raise UnfaithfulError(
+                f"{path}: column {name} holds a time outside 1677-2262, which nanoseconds do not hold"
+            )
 
 
 def _ends_of(group: pq.RowGroupMetaData, name: str) -> tuple[Any, Any] | None:

@@ -7,7 +7,7 @@ import io
 from dataclasses import dataclass
 from typing import Any, Final
 
-from packstone.rewrite.parquet.footer import MAGIC
+from packstone.rewrite.parquet.check_footer import MAGIC
 from packstone.rewrite.parquet.pages import ENCODING_IN, HEADER_OF, header_number
 from packstone.rewrite.parquet.thrift_compact import I64, LIST, STRUCT, Struct, ThriftList, read_struct, write_struct
 

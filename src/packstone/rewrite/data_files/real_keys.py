@@ -37,4 +37,4 @@ def _fit_key(column: ColumnSource, held: set[str]) -> ColumnSource:
     source = column.source
     if source is None or source in held or not source.startswith(_KEY_PREFIX):
         return column
-    return ColumnSource(target=column.target, source=source.removeprefix(_KEY_PREFIX))
+    return replace(column, source=source.removeprefix(_KEY_PREFIX))

@@ -127,6 +127,8 @@ def match_columns(found: pa.Schema, wanted: pa.Schema, *, source: str, zone: str
     """Find each wanted column among those found; InvalidInputError for strangers, twins and types that never fit."""
     at_of: dict[str, int] = {}
     for at, name in enumerate(found.names):
+        if not name:
+            raise InvalidInputError(f"{source} has a column without a name, the {at + 1}. of its columns; name it.")
         if name.lower() in at_of:
             raise InvalidInputError(f"{source} has the column {name!r} twice (case does not count); rename one.")
         at_of[name.lower()] = at
@@ -170,6 +172,8 @@ def describe_misfit(kind: pa.DataType) -> str:
         return "is no date"
     if pt.is_timestamp(kind):
         return "is no timestamp of at most microseconds"
+    if pt.is_binary(kind):
+        return r"begins with \x and is not hexadecimal digits"
     return "is no valid UTF-8" if pt.is_string(kind) else f"is no {kind}"
 
 

@@ -1,10 +1,11 @@
-"""Text to values, as strict as Spark in ANSI mode, and stricter where digits would be lost.
+r"""Text to values, as strict as Spark in ANSI mode, and stricter where digits would be lost.
 
 ===============  =======================================================================================
 boolean          true t yes y 1, false f no n 0, in any case
 whole numbers    a sign and digits; ``12abc``, ``12.0`` and what is out of range is bad
 float, double    a number, ``NaN``, ``Inf``, ``Infinity`` in any case; a number too big for the type is bad
 decimal(p,s)     a number that fits without losing a digit
+binary           ``\xDEADBEEF``; text that does not begin so is taken as its bytes in UTF-8
 date             ``2024-02-29``, ``2024-2-9``; a time behind it is left out, as Spark does
 timestamp        a date, or a date, ``T`` or a blank, and ``10:11[:12[.123456]]``, with ``Z``, ``+02:00``, a region
                  such as ``Europe/Berlin``, or without a zone: then the session's zone counts
@@ -17,6 +18,7 @@ if that fails are its rows looked at one by one, still as vectors.
 
 from __future__ import annotations
 
+import binascii
 import decimal
 import re
 from typing import TYPE_CHECKING, Final
@@ -39,6 +41,7 @@ _WORD: Final = r"(?i)^[+-]?(nan|inf|infinity)$"
 _DIGITS: Final = 38  # of the widest decimal; more digits are out of every range
 _TRUE: Final = pa.array(["true", "t", "yes", "y", "1"])
 _FALSE: Final = pa.array(["false", "f", "no", "n", "0"])
+_HEX_MARK: Final = re.compile(rb"\\x")
 _HEX: Final = re.compile(rb"[xX]")
 # PyArrow divides by powers of ten that it looks up without a look at the end of their table: beyond 38 digits behind
 # the point it reads what stands there, takes 1e-41 for 0.00, and for 1e-2000000000 ends the process.
@@ -52,7 +55,7 @@ def convert_text(text: pa.Array, target: pa.DataType, *, zone: str) -> Converted
     if pt.is_string(target):
         return Converted(values=text)
     if pt.is_binary(target):
-        return Converted(values=text.cast(target))
+        return _to_bytes(text)
     if pt.is_boolean(target):
         return _to_booleans(text)
     if pt.is_integer(target):
@@ -66,6 +69,22 @@ def convert_text(text: pa.Array, target: pa.DataType, *, zone: str) -> Converted
     if pt.is_timestamp(target):
         return _to_moments(text, target, zone=zone)
     raise NoConversionError
+
+
+def _to_bytes(text: pa.Array) -> Converted:
+    r"""``\x`` and hexadecimal digits are bytes, as `query` and PostgreSQL write them; other text is its UTF-8."""
+    plain = text.cast(pa.binary())
+    if not _may_hold(text, _HEX_MARK):
+        return Converted(values=plain)
+    values = plain.to_pylist()
+    bad = np.zeros(len(values), dtype=bool)
+    for at, value in enumerate(values):
+        if value is not None and value.startswith(b"\\x"):
+            try:
+                values[at] = binascii.unhexlify(value[2:])
+            except binascii.Error:
+                values[at], bad[at] = None, True
+    return Converted.of(pa.array(values, pa.binary()), bad)
 
 
 def _to_booleans(text: pa.Array) -> Converted:

@@ -6,22 +6,24 @@ range of bytes. Text that is compressed, or in which a quoted value may hold a l
 
 from __future__ import annotations
 
+import fnmatch
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final
 
-import pyarrow as pa
-
 from packstone.errors import InvalidInputError, UnreadableFileError
-from packstone.rewrite.parquet.footer import one_line
+from packstone.rewrite.blame_file import blame_file, one_line
+from packstone.rewrite.orc.tail import tail_of
+from packstone.rewrite.parquet.check_footer import check_footer
 from packstone.storage.fileio import Kind
 
 if TYPE_CHECKING:
     from packstone.storage.fileio import Entry, FileIO
 
 _PARTITION: Final = re.compile(r"[^=/]+=[^/]*")
+_WILD: Final = re.compile(r"[*?[]")
 _TAIL_BYTES: Final = 4
 
 
@@ -93,9 +95,65 @@ class InputPiece:
         return self.start == 0 and self.end == -1
 
 
-def find_files(io: FileIO, paths: Iterable[str], *, options: InputOptions) -> tuple[LoadFile, ...]:
-    """Find the files of all paths; of a folder all that are not hidden, in the order of their names."""
-    found = [file for path in paths for file in _find(io, path.rstrip("/") or "/", options)]
+def expand_globs(io: FileIO, path: str) -> tuple[str, ...]:
+    """The paths that a pattern means, in order: ``*``, ``?``, ``[a-c]`` in a name, ``**`` for folders of any depth.
+
+    A path that exists is taken as it is, whatever its name holds. Hidden names match only a pattern that begins so.
+    """
+    root, _, rest = path.rpartition("/")
+    while _WILD.search(root):
+        root, _, more = root.rpartition("/")
+        rest = f"{more}/{rest}"
+    if not _WILD.search(rest) or io.stat(path) is not None:
+        return (path,)
+    found = set(_match(io, root, rest.split("/")))
+    if not found:
+        raise InvalidInputError(f"{path} matches no file; nothing was loaded.", path=path)
+    # What is below a folder that matches comes with the folder, and must not come twice.
+    return tuple(sorted(one for one in found if found.isdisjoint(_folders_above(one))))
+
+
+def _folders_above(path: str) -> Iterator[str]:
+    while "/" in path:
+        path = path.rpartition("/")[0]
+        yield path
+
+
+def _match(io: FileIO, folder: str, patterns: list[str]) -> Iterator[str]:
+    first, *rest = patterns
+    if first == "**":
+        yield from _match(io, folder, rest or ["*"])
+    try:
+        entries = list(io.list_dir(folder or "/"))
+    except (FileNotFoundError, NotADirectoryError):
+        return
+    for entry in entries:
+        is_hidden = entry.name.startswith((".", "_")) and not first.startswith((".", "_"))
+        if is_hidden or not (first == "**" or fnmatch.fnmatchcase(entry.name, first)):
+            continue
+        path = f"{folder}/{entry.name}"
+        if first == "**":
+            if entry.kind is Kind.DIRECTORY:
+                yield from _match(io, path, patterns)
+        elif not rest:
+            yield path
+        elif entry.kind is Kind.DIRECTORY:
+            yield from _match(io, path, rest)
+
+
+def find_files(
+    io: FileIO,
+    paths: Iterable[str],
+    *,
+    options: InputOptions,
+    check_folder: Callable[[str, list[Entry]], None] | None = None,
+) -> tuple[LoadFile, ...]:
+    """Find the files of all paths; of a folder all that are not hidden, in the order of their names.
+
+    ``check_folder`` is called with every folder on the way down and what is in it, and may raise.
+    """
+    roots = [path.rstrip("/") or "/" for path in paths]
+    found = [file for root in roots for file in _find(io, root, options=options, check_folder=check_folder)]
     if not found:
         raise InvalidInputError("There is no file to load: the folders are empty.")
     return tuple(found)
@@ -122,14 +180,19 @@ def unreadable(path: str, kind: str, error: BaseException) -> UnreadableFileErro
     return UnreadableFileError(f"{path} is no readable {kind} file: {one_line(error)}.", file=path)
 
 
-def _find(io: FileIO, path: str, options: InputOptions) -> Iterator[LoadFile]:
+def _find(
+    io: FileIO, path: str, *, options: InputOptions, check_folder: Callable[[str, list[Entry]], None] | None
+) -> Iterator[LoadFile]:
     entry = io.stat(path)
     if entry is None:
         raise InvalidInputError(f"{path} does not exist.", path=path)
     if entry.kind is not Kind.DIRECTORY:
         yield _describe(io, path, size_bytes=entry.size_bytes, options=options)
         return
-    for child in sorted(io.list_dir(path), key=lambda child: child.name):
+    children = sorted(io.list_dir(path), key=lambda child: child.name)
+    if check_folder is not None:
+        check_folder(path, children)
+    for child in children:
         if child.name.startswith(("_", ".")) or not _is_data(child):
             continue
         if child.kind is Kind.DIRECTORY and _PARTITION.fullmatch(child.name):
@@ -138,7 +201,7 @@ def _find(io: FileIO, path: str, options: InputOptions) -> Iterator[LoadFile]:
                 "load it as a DataFrame.",
                 path=path,
             )
-        yield from _find(io, f"{path}/{child.name}", options)
+        yield from _find(io, f"{path}/{child.name}", options=options, check_folder=check_folder)
 
 
 def _is_data(child: Entry) -> bool:
@@ -192,11 +255,11 @@ def _split_units(file: LoadFile, sizes: Sequence[int], task_bytes: int) -> Itera
 
 
 def _unit_bytes(io: FileIO, file: LoadFile) -> list[int]:
-    try:
-        with io.open_input(file.path) as source:
-            return _group_bytes(source) if file.file_format is InputFormat.PARQUET else _stripe_bytes(source, file)
-    except (pa.ArrowException, OSError) as error:
-        raise unreadable(file.path, file.file_format, error) from error
+    with blame_file(file.path, f"is no readable {file.file_format} file"), io.open_input(file.path) as source:
+        if file.file_format is not InputFormat.PARQUET:
+            return _stripe_bytes(source)
+        check_footer(source, file.path)
+        return _group_bytes(source)
 
 
 def _group_bytes(source: Any) -> list[int]:  # noqa: ANN401 - a NativeFile
@@ -210,8 +273,5 @@ def _compressed_bytes(group: Any) -> int:  # noqa: ANN401 - metadata of a row gr
     return sum(group.column(at).total_compressed_size for at in range(group.num_columns))
 
 
-def _stripe_bytes(source: Any, file: LoadFile) -> list[int]:  # noqa: ANN401 - a NativeFile
-    from pyarrow import orc  # noqa: PLC0415 - slow to import
-
-    stripes = max(1, orc.ORCFile(source).nstripes)  # PyArrow does not tell the size of each
-    return [file.size_bytes // stripes] * stripes
+def _stripe_bytes(source: Any) -> list[int]:  # noqa: ANN401 - a NativeFile
+    return [stripe.size_bytes for stripe in tail_of(source).stripes] or [0]

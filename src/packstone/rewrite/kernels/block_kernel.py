@@ -2,8 +2,10 @@
 
 The proof is of what was copied: a digest of all blocks or records in their order, without the markers between them,
 and the number of rows that they tell; inputs are read a second time and the output is opened again. Every length and
-every marker is held against the file as it is read, on both sides, up to the last byte. Values are not decoded; what is
-compressed is decompressed once, because a block that was broken before we came would take the merged file with it.
+every marker is held against the file as it is read, on both sides, up to the last byte.
+
+Before anything is copied, every input is decompressed and, under ``--verify content``, decoded as far as its format
+tells how: a block that was broken before we came would take the merged file with it.
 
 The marker is made from the names and sizes of the inputs, so that the same merge gives the same file. Should it occur
 in the data, where a reader that begins in the middle of the file would take it for a marker, another one is made.
@@ -16,9 +18,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from packstone.errors import UnfaithfulError, VerificationError
-from packstone.model.unit import How
-from packstone.rewrite.block_files.block_format import SYNC_BYTES
+from packstone.model.unit import How, Verify
+from packstone.rewrite.block_files.block_format import SYNC_BYTES, ContentCheck
 from packstone.rewrite.block_files.byte_source import open_source
+from packstone.rewrite.codecs.plain_budget import PlainBudget
 from packstone.rewrite.kernels.merge_kernel import Written
 from packstone.rewrite.proof.fingerprint import Fingerprint
 
@@ -43,7 +46,11 @@ class BlockKernel:
     blocks: BlockFormat
 
     def write(self, io: FileIO, paths: Sequence[str], output: str, *, spec: UnitSpec) -> Written:
-        """Copy all blocks behind the first file's header."""
+        """Check all inputs, and copy their blocks behind the first file's header."""
+        budget = PlainBudget(spec.input_bytes)
+        check = ContentCheck(values=spec.verify is Verify.CONTENT, text=spec.checks_text, budget=budget)
+        for path in paths:
+            self._check_content(io, path, check)
         header = self._read_header(io, paths[0])
         attempt = 0
         while True:
@@ -55,13 +62,8 @@ class BlockKernel:
             else:
                 return Written(how=How.CONCATENATE, ordered=True)
 
-    def check_readable(self, io: FileIO, paths: Sequence[str], output: str, *, written: Written) -> None:  # noqa: ARG002
-        """Lengths and markers were checked as blocks were copied; see that what is compressed is whole."""
-        for path in paths:
-            with open_source(io, path) as source:
-                header = self.blocks.read_header(source)
-                if header.codec != "null":
-                    self.blocks.check_packed(source, header)
+    def check_readable(self, io: FileIO, paths: Sequence[str], output: str, *, written: Written) -> None:
+        """Every input was checked before it was copied."""
 
     def count(self, io: FileIO, paths: Sequence[str], *, written: Written) -> int:  # noqa: ARG002 - one way
         """Add up what the blocks tell."""
@@ -100,6 +102,13 @@ class BlockKernel:
                 for piece in self._read(io, path, agreement=header.agreement):
                     sink.write(piece, marked_before=piece.is_marked_before or is_far)
                     is_far = False
+
+    def _check_content(self, io: FileIO, path: str, check: ContentCheck) -> None:
+        with open_source(io, path) as source:
+            check.budget.begin(path, source.size_bytes)
+            header = self.blocks.read_header(source)
+            if not header.why_not and (check.values or header.codec != "null"):
+                self.blocks.check_content(source, header, check)
 
     def _read_header(self, io: FileIO, path: str) -> Header:
         with open_source(io, path) as source:

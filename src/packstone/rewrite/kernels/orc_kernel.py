@@ -25,21 +25,21 @@ def write(io: FileIO, paths: Sequence[str], output: str, *, spec: UnitSpec) -> W
     """Encode tiny stripes again where nothing is lost by it and the file does not grow; else copy them."""
     tails = orc_stitch.read_tails(io, paths)
     try:
-        orc_rewrite.rewrite_orc(io, paths, output, tails=tails)
+        orc_rewrite.rewrite_orc(io, paths, output, tails=tails, checks_text=spec.checks_text)
         found = io.stat(output)
         if found is not None and found.size_bytes <= spec.input_bytes:
-            return Written(how=How.REWRITE, ordered=True)
+            return Written(how=How.REWRITE, ordered=True, checks_text=spec.checks_text)
     except CannotEncodeError:
         pass
     io.remove(output)
     orc_stitch.stitch_orc(io, paths, output, tails=tails)
-    return Written(how=How.STITCH, ordered=True)
+    return Written(how=How.STITCH, ordered=True, checks_text=spec.checks_text)
 
 
 def check_readable(io: FileIO, paths: Sequence[str], output: str, *, written: Written) -> None:
     """Decode what was copied without being decoded: it may have been broken before."""
     if written.how is How.STITCH:
-        orc_batches.check_decodes(io, paths, output)
+        orc_batches.check_decodes(io, paths, output, checks_text=written.checks_text)
 
 
 def count(io: FileIO, paths: Sequence[str], *, written: Written) -> int:  # noqa: ARG001 - the same however written

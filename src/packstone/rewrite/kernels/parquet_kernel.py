@@ -26,17 +26,17 @@ def write(io: FileIO, paths: Sequence[str], output: str, *, spec: UnitSpec) -> W
     if spec.codec == "keep":
         try:
             plan = splice_parquet(io, paths, output)
-            return Written(how=How.SPLICE, ordered=True, copied=plan.copied)
+            return Written(how=How.SPLICE, ordered=True, copied=plan.copied, checks_text=spec.checks_text)
         except CannotSpliceError:
             io.remove(output)
     ordered = parquet_rewrite.rewrite_parquet(io, paths, output, codec=spec.codec)
-    return Written(how=How.REWRITE, ordered=ordered)
+    return Written(how=How.REWRITE, ordered=ordered, checks_text=spec.checks_text)
 
 
 def check_readable(io: FileIO, paths: Sequence[str], output: str, *, written: Written) -> None:
     """Decode what was copied without being decoded: it may have been broken before."""
     if written.how is How.SPLICE:
-        verify_splice.check_readable(io, output, paths, copied=written.copied)
+        verify_splice.check_readable(io, output, paths, copied=written.copied, checks_text=written.checks_text)
 
 
 def count(io: FileIO, paths: Sequence[str], *, written: Written) -> int:  # noqa: ARG001 - the same however written
@@ -47,8 +47,8 @@ def count(io: FileIO, paths: Sequence[str], *, written: Written) -> int:  # noqa
 def fingerprint(io: FileIO, paths: Sequence[str], *, written: Written) -> Fingerprint:
     """Fingerprint the rows; of a splice, the bytes of what was copied."""
     if written.how is How.SPLICE:
-        return verify_splice.fingerprint_splice(io, paths, copied=written.copied)
-    return verify.fingerprint_parquet(io, paths, ordered=written.ordered)
+        return verify_splice.fingerprint_splice(io, paths, copied=written.copied, checks_text=written.checks_text)
+    return verify.fingerprint_parquet(io, paths, ordered=written.ordered, checks_text=written.checks_text)
 
 
 def check_same_shape(io: FileIO, paths: Sequence[str], output: str, *, written: Written) -> None:  # noqa: ARG001

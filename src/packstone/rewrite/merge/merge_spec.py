@@ -56,11 +56,14 @@ class ColumnSource:
     """Where a column of the output comes from in one file; None: this file has none, its rows are null there.
 
     A source of another type than the target is cast, as an evolved schema asks for. In a file without `_KEY_`
-    columns (thin mode) a key column names the value column it mirrors.
+    columns (thin mode) a key column names the value column it mirrors. A text or binary whose declared length changed
+    is taken only if no value would be cut or padded; lengths are in characters, of binaries in bytes.
     """
 
     target: str
     source: str | None
+    min_length: int = 0
+    max_length: int | None = None  # None: any length
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -153,6 +156,12 @@ class MergeSpec:
     output: OutputSpec
     memory_bytes: int = 256 << 20
     verify: Verify = Verify.CONTENT
+    accept_invalid_text: bool = False
+
+    @property
+    def checks_text(self) -> bool:
+        """Whether an input whose strings are not valid UTF-8 is unreadable."""
+        return self.verify is Verify.CONTENT and not self.accept_invalid_text
 
     @property
     def files(self) -> tuple[InputFile, ...]:
@@ -169,14 +178,21 @@ class AppendSpec:
     output: OutputSpec
     memory_bytes: int = 256 << 20
     verify: Verify = Verify.CONTENT
+    accept_invalid_text: bool = False
+
+    @property
+    def checks_text(self) -> bool:
+        """Whether an input whose strings are not valid UTF-8 is unreadable."""
+        return self.verify is Verify.CONTENT and not self.accept_invalid_text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ColumnFacts:
     """Smallest and largest value, exact and not truncated, and number of nulls of one column of one file.
 
-    Both are None if there is no value, and for nested columns always. NaN counts as no value; the smallest
-    zero is -0.0, the largest 0.0 (as Parquet asks for). Strings and binaries compare by unsigned bytes.
+    Both are None if there is no value, and for nested columns always. Both are None too where readers disagree
+    about the order (NaN; binaries with a byte from 0x80): one that finds no bounds skips nothing. The smallest zero
+    is -0.0, the largest 0.0 (as Parquet asks for). Strings and binaries compare by unsigned bytes.
     """
 
     name: str

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 import pyarrow as pa
 
-from packstone.errors import CorruptionError
+from packstone.errors import CorruptionError, UnfaithfulError
 from packstone.rewrite.data_files.avro_output import AvroOutput
 from packstone.rewrite.data_files.column_facts import to_plain_value
 from packstone.rewrite.data_files.orc_output import OrcOutput
@@ -80,6 +80,7 @@ class RollingWriter:
         if not batch.num_rows:
             return
         self._check_order(batch)
+        self._check_nulls(batch)
         self._waiting.append(batch)
         self._waiting_bytes += batch.nbytes
         self._waiting_rows += batch.num_rows
@@ -108,6 +109,12 @@ class RollingWriter:
         if self._last_key is not None and not keys.get(0) > self._last_key:
             raise CorruptionError("Sections overlap: a key comes after a larger one; plan again.")
         self._last_key = keys.get(batch.num_rows - 1)
+
+    def _check_nulls(self, batch: pa.RecordBatch) -> None:
+        """Refuse nulls that an older schema allowed; no format stores them in such a column."""
+        for field, column in zip(batch.schema, batch.columns, strict=True):
+            if not field.nullable and column.null_count:
+                raise UnfaithfulError(f"column {field.name} is NOT NULL and holds nulls")
 
     def _write_block(self, *, is_last: bool) -> None:
         rows = pa.Table.from_batches(self._waiting)

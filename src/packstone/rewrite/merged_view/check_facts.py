@@ -77,11 +77,13 @@ class _ColumnRange:
     def __init__(self, kind: pa.DataType) -> None:
         self._kind = kind
         self._null_count = 0
+        self._is_disputed = False
         self._low: Any = None
         self._high: Any = None
 
     def add(self, array: pa.Array) -> None:
         self._null_count += array.null_count
+        self._is_disputed = self._is_disputed or _holds_disputed(array)
         low, high = range_of(array)
         if low is not None:
             self._low = low if self._low is None else min(self._low, low)
@@ -94,6 +96,8 @@ class _ColumnRange:
         if may_be_int96 and facts.minimum is None and facts.maximum is None:
             return
         low, high = _signed_zero(self._low, -0.0), _signed_zero(self._high, 0.0)
+        if self._is_disputed:
+            low = high = None
         if types.is_string(self._kind) and self._low is not None:
             low, high = _to_text(self._low), _to_text(self._high)
         _expect(file, f"smallest value of {facts.name}", recorded=facts.minimum, found=low)
@@ -114,6 +118,17 @@ def range_of(array: pa.Array) -> tuple[PlainValue, PlainValue]:
         return (float(values.min()), float(values.max())) if len(values) else (None, None)
     ends = pc.min_max(array.cast(pa.binary()) if types.is_string(kind) else array)
     return to_plain(ends["min"]), to_plain(ends["max"])
+
+
+def _holds_disputed(array: pa.Array) -> bool:
+    """Whether readers disagree about the order of a value: NaN, and binaries with a byte from 0x80."""
+    kind = array.type.value_type if types.is_dictionary(array.type) else array.type
+    if not (types.is_floating(kind) or types.is_binary(kind)):
+        return False
+    values = array.dictionary_decode() if types.is_dictionary(array.type) else array
+    if types.is_floating(kind):
+        return bool(np.isnan(read_fixed(values)[read_validity(values)]).any())
+    return not b"".join(value for value in values.to_pylist() if value).isascii()
 
 
 def to_plain(scalar: pa.Scalar) -> PlainValue:

@@ -33,6 +33,7 @@ from packstone.rewrite.merged_view.coded_rows import read_coded
 from packstone.rewrite.merged_view.layout import Layout, mirrored_name
 from packstone.rewrite.merged_view.order_codes import Mask, codes_of, find_disorder, is_below, read_validity
 from packstone.rewrite.merged_view.row_lanes import Lanes, Scratch, read_fixed
+from packstone.rewrite.proof.check_text import check_text
 from packstone.rewrite.proof.value_hash import I64
 from packstone.rewrite.read_ahead import read_ahead
 
@@ -117,6 +118,8 @@ class ViewReader:
             codable.discard(self._spec.expiry.column)
         for file in run:
             for batch in read_coded(self._io, file, schema, codable=codable, batch_bytes=self._batch_bytes, keep=keep):
+                if self._spec.checks_text and not written:
+                    check_text(batch, file.path)
                 yield file, batch
 
     def _check_range(self, file: InputFile, key: pa.Array) -> None:

@@ -15,6 +15,7 @@ from packstone.rewrite.merged_view.check_facts import FileFacts
 from packstone.rewrite.merged_view.check_shape import check_shape
 from packstone.rewrite.merged_view.read_view import as_input, blame_output
 from packstone.rewrite.merged_view.verify_merge import Verified
+from packstone.rewrite.proof.check_text import check_text
 from packstone.rewrite.proof.fingerprint import Fingerprint
 from packstone.rewrite.proof.ordered_digest import digest_batches
 from packstone.rewrite.read_ahead import read_ahead
@@ -37,7 +38,7 @@ def verify_append(io: FileIO, spec: AppendSpec, written: tuple[WrittenFile, ...]
     schema = whole if spec.verify is Verify.CONTENT else pa.schema([whole.field(0)])
     batch_bytes = min(_MOST_BATCH_BYTES, max(1, spec.memory_bytes // _READ_SHARE))
     began = time.perf_counter()
-    before = _digest(spec, _read(io, spec.inputs, schema, batch_bytes=batch_bytes))
+    before = _digest(spec, _read(io, spec.inputs, schema, batch_bytes=batch_bytes, checks_text=spec.checks_text))
     read = time.perf_counter()
     outputs = tuple(as_input(file, spec.output, schema) for file in written)
     facts = {file.path: FileFacts(schema, ()) for file in written}
@@ -75,9 +76,12 @@ def _read(
     *,
     batch_bytes: int,
     facts: dict[str, FileFacts] | None = None,
+    checks_text: bool = False,
 ) -> Iterator[pa.RecordBatch]:
     for file in files:
         for batch in read_ahead(read_rows(io, file, schema, batch_bytes=batch_bytes)):
             if facts is not None:
                 facts[file.path].add(batch)
+            if checks_text:
+                check_text(batch, file.path)
             yield batch

@@ -13,16 +13,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from packstone.rewrite.orc import tail as orc_tail
-from packstone.rewrite.orc.protobuf import find_all, find_int, read_message, read_packed
-from packstone.rewrite.orc.tail import OrcTail, UnknownCodecError, read_tail
+from packstone.rewrite.orc.protobuf import find_all, find_int, read_message
+from packstone.rewrite.orc.tail import OrcTail, UnknownCodecError, kind_of, names_of, read_tail, read_types
 
 if TYPE_CHECKING:
-    from packstone.rewrite.orc.protobuf import Message
     from packstone.storage.fileio import FileIO
 
-_TYPE_KIND: Final = 1
-_TYPE_CHILDREN: Final = 2
-_TYPE_NAMES: Final = 3
 _KNOWN_KINDS: Final = 18  # from boolean to timestamp with a zone
 _MODERN_WRITERS: Final = (0, 1)  # Java and C++
 _MODERN_VERSION: Final = 6
@@ -84,24 +80,3 @@ def agreement_of(tail: OrcTail) -> str:
         bool(tail.stripe_statistics) or not tail.stripes,
     )
     return hashlib.sha256(repr(facts).encode()).hexdigest()[:16]
-
-
-def read_types(tail: OrcTail) -> list[Message]:
-    """The types of all columns, nested ones too, in the order of their numbers."""
-    return [read_message(one) for one in find_all(tail.footer, orc_tail.FOOTER_TYPES)]
-
-
-def kind_of(column: Message) -> int:
-    """The number of a column's type."""
-    return find_int(column, _TYPE_KIND)
-
-
-def names_of(column: Message) -> tuple[bytes, ...]:
-    """The names of a struct's fields."""
-    return tuple(find_all(column, _TYPE_NAMES))
-
-
-def children_of(column: Message) -> list[int]:
-    """The numbers of a column's children, however they were packed."""
-    loose = [value for number, _, value in column if number == _TYPE_CHILDREN and isinstance(value, int)]
-    return [*loose, *(child for packed in find_all(column, _TYPE_CHILDREN) for child in read_packed(packed))]

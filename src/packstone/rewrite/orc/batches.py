@@ -1,101 +1,66 @@
-"""Rows of an ORC file in batches, and a look whether it decodes at all."""
+"""Rows of ORC files one after the other, and a look whether a file decodes at all."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-import pyarrow as pa
-
 from packstone.errors import UnreadableFileError, VerificationError
-from packstone.rewrite.orc.tail import OrcTail, read_tail
-from packstone.rewrite.parquet.footer import one_line
+from packstone.rewrite.orc.reader import BeyondArrowError, OrcReader
+from packstone.rewrite.proof.check_text import check_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    import pyarrow as pa
+
     from packstone.storage.fileio import FileIO
 
 _BATCH_ROWS: Final = 1 << 14
-_OUT_OF_RANGE: Final = "out of range"
 
 
-class BeyondArrowError(Exception):
-    """A timestamp is outside of 1677 to 2262, which PyArrow cannot hold; the file is none the worse for it."""
-
-
-def all_orc_rows(io: FileIO, paths: Sequence[str]) -> Iterator[pa.RecordBatch]:
+def all_orc_rows(io: FileIO, paths: Sequence[str], *, checks_text: bool = False) -> Iterator[pa.RecordBatch]:
     """Yield the rows of file after file, held against the number that the footer states."""
     for path in paths:
-        rows = 0
-        for batch in _read_batches(io, path, None):
-            rows += batch.num_rows
-            yield batch
-        _check_rows(path, rows, read_tail(io, path))
+        with OrcReader(io, path) as file:
+            for batch in file.batches(file.schema.names, max_rows=_BATCH_ROWS):
+                if checks_text:
+                    check_text(batch, path)
+                yield batch
 
 
-def check_decodes(io: FileIO, paths: Sequence[str], output: str) -> None:
+def check_decodes(io: FileIO, paths: Sequence[str], output: str, *, checks_text: bool) -> None:
     """Decode all rows of the output once; if that fails, find the input that was broken before we came."""
     try:
-        _decode(io, output)
+        _decode(io, output, checks_text=checks_text)
     except UnreadableFileError as error:
         for path in paths:
-            _decode(io, path)
+            _decode(io, path, checks_text=checks_text)
         raise VerificationError(f"The output cannot be read back: {error.message}", file=output) from error
 
 
 def read_orc_through(io: FileIO, path: str) -> None:
     """Decode all that PyArrow can."""
-    _decode(io, path)
+    _decode(io, path, checks_text=False)
 
 
-def _decode(io: FileIO, path: str) -> None:
-    tail = read_tail(io, path)
+def _decode(io: FileIO, path: str, *, checks_text: bool) -> None:
+    with OrcReader(io, path) as file:
+        names = file.schema.names
+        try:
+            _decode_columns(file, names, path=path, checks_text=checks_text)
+        except BeyondArrowError:
+            for name in dict.fromkeys(names):
+                _decode_column(file, name, path=path, checks_text=checks_text)
+
+
+def _decode_column(file: OrcReader, name: str, *, path: str, checks_text: bool) -> None:
     try:
-        _check_rows(path, sum(batch.num_rows for batch in _read_batches(io, path, None)), tail)
-    except BeyondArrowError:
-        for name in dict.fromkeys(_column_names(io, path)):
-            _decode_column(io, path, name, tail=tail)
-
-
-def _decode_column(io: FileIO, path: str, name: str, *, tail: OrcTail) -> None:
-    try:
-        _check_rows(path, sum(batch.num_rows for batch in _read_batches(io, path, [name])), tail)
+        _decode_columns(file, [name], path=path, checks_text=checks_text)
     except BeyondArrowError:
         return  # its bytes are proved by their digest, as those of all columns are
 
 
-def _check_rows(path: str, rows: int, tail: OrcTail) -> None:
-    if rows != tail.rows:
-        raise UnreadableFileError(f"{path} holds {rows} rows although its footer says {tail.rows}.", file=path)
-
-
-def _column_names(io: FileIO, path: str) -> list[str]:
-    from pyarrow import orc  # noqa: PLC0415 - slow to import, and only for ORC
-
-    with io.open_input(path) as source:
-        names: list[str] = orc.ORCFile(source).schema.names
-    return names
-
-
-def _read_batches(io: FileIO, path: str, columns: list[str] | None) -> Iterator[pa.RecordBatch]:
-    # The data-set reader cuts stripes into batches; ORCFile hands them out whole, but knows names that are used twice.
-    import pyarrow.dataset as ds  # noqa: PLC0415 - slow to import, and only for ORC
-    from pyarrow import orc  # noqa: PLC0415
-
-    try:
-        with io.open_input(path) as source:
-            file = orc.ORCFile(source)
-            names = file.schema.names
-            if len(set(names)) < len(names):
-                yield from (file.read_stripe(stripe) for stripe in range(file.nstripes))
-                return
-            fragment = ds.OrcFileFormat().make_fragment(source)
-            yield from fragment.to_batches(
-                columns=columns, batch_size=_BATCH_ROWS, use_threads=False, batch_readahead=0, fragment_readahead=0
-            )
-    except pa.ArrowInvalid as error:
-        if _OUT_OF_RANGE in str(error):
-            raise BeyondArrowError(str(error)) from error
-        raise UnreadableFileError(f"{path} has a broken stripe: {one_line(error)}.", file=path) from error
-    except (pa.ArrowException, OSError) as error:
-        raise UnreadableFileError(f"{path} is no readable ORC file: {one_line(error)}.", file=path) from error
+def _decode_columns(file: OrcReader, names: list[str], *, path: str, checks_text: bool) -> None:
+    for batch in file.batches(names, max_rows=_BATCH_ROWS, is_exact=False):
+        if checks_text:
+            check_text(batch, path)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
 VARINT: Final = 0
 FIXED64: Final = 1
@@ -59,6 +59,14 @@ def write_message(fields: Iterable[Field]) -> bytes:
             write_varint(out, len(value))
         out += value
     return bytes(out)
+
+
+def change_field(data: bytes, number: int, change: Callable[[bytes], bytes]) -> bytes:
+    """The message with each value of a field that is bytes changed."""
+    return write_message(
+        (field, wire, change(value) if field == number and isinstance(value, bytes) else value)
+        for field, wire, value in read_message(data)
+    )
 
 
 def find_int(message: Message, number: int, default: int = 0) -> int:

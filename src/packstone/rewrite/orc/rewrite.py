@@ -37,16 +37,20 @@ from itertools import chain
 from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from packstone.errors import PackstoneError
 from packstone.rewrite.orc import tail as orc_tail
-from packstone.rewrite.orc.agreement import agreement_of, children_of, kind_of, names_of, read_types
-from packstone.rewrite.orc.batches import BeyondArrowError, all_orc_rows
+from packstone.rewrite.orc.agreement import agreement_of
+from packstone.rewrite.orc.batches import all_orc_rows
 from packstone.rewrite.orc.compression import OrcKind
+from packstone.rewrite.orc.corrected_sink import CorrectedSink
 from packstone.rewrite.orc.protobuf import find_all, find_int, read_message
+from packstone.rewrite.orc.reader import BeyondArrowError
 from packstone.rewrite.orc.statistics import are_times_within
 from packstone.rewrite.orc.stitch import read_stripe_footer, stitch_orc
-from packstone.rewrite.orc.tail import OrcTail, read_tail
+from packstone.rewrite.orc.tail import OrcTail, children_of, kind_of, names_of, read_tail, read_types
+from packstone.rewrite.orc.times import FIRST_SAFE_MS, INSTANT, LAST_SAFE_MS, STEADY_ZONES, TIMESTAMP, leaves
 from packstone.rewrite.read_ahead import read_ahead
 
 if TYPE_CHECKING:
@@ -57,14 +61,11 @@ if TYPE_CHECKING:
 
 TINY_STRIPE_BYTES: Final = 16 << 10
 _STRIPE_BYTES: Final = 64 << 20
-_TIMESTAMP, _STRUCT, _UNION, _DECIMAL, _INSTANT = 9, 12, 13, 14, 18
+_STRUCT, _UNION, _DECIMAL = 12, 13, 14
 _STRING, _VARCHAR, _CHAR = 7, 16, 17
 _PRECISION, _SCALE = 5, 6
 _MAX_PRECISION: Final = 38
 _BLOOM_STREAMS: Final = (7, 8)
-_STEADY_ZONES: Final = (b"UTC", b"GMT", b"Etc/UTC", b"Etc/GMT")
-_FIRST_MS: Final = 1  # not 1970 itself: the last microseconds before it are stated as its millisecond 0
-_LAST_MS: Final = 9_214_646_400_000  # the first day of 2262, the last year that 64 bits of nanoseconds reach
 _DICTIONARY_SHARE: Final = 0.8  # a text column has a dictionary up to so many different values, as Java's writer has it
 _WRITTEN_CODECS: Final = {
     OrcKind.NONE: "uncompressed",
@@ -78,14 +79,16 @@ class CannotEncodeError(PackstoneError):
     """These files are better merged by copying stripes."""
 
 
-def rewrite_orc(io: FileIO, paths: Sequence[str], output: str, *, tails: Sequence[OrcTail]) -> None:
+def rewrite_orc(
+    io: FileIO, paths: Sequence[str], output: str, *, tails: Sequence[OrcTail], checks_text: bool = False
+) -> None:
     """Encode the rows of all inputs again; CannotEncodeError if that does not pay or is not safe."""
     _check_worth(tails)
     _check_columns(tails)
     _check_stripes(io, paths, tails)
     encoded = f"{output}.encoded"
     try:
-        _encode(io, paths, encoded, like=tails[0])
+        _encode(io, paths, encoded, like=tails[0], checks_text=checks_text)
         written = _with_footer_of(tails[0], read_tail(io, encoded))
         stitch_orc(io, [encoded], output, tails=[written])
     except (BeyondArrowError, pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
@@ -110,7 +113,7 @@ def _check_columns(tails: Sequence[OrcTail]) -> None:
             raise CannotEncodeError("it has unions, or structs whose fields cannot be told apart")
         if kind == _DECIMAL and not 1 <= find_int(column, _PRECISION) <= _MAX_PRECISION:
             raise CannotEncodeError("it has decimals of unknown precision")
-        if kind in (_TIMESTAMP, _INSTANT):
+        if kind in (TIMESTAMP, INSTANT):
             for tail in tails:
                 _check_range(tail, number)
     if kind_of(types[0]) != _STRUCT:
@@ -120,30 +123,32 @@ def _check_columns(tails: Sequence[OrcTail]) -> None:
 def _check_range(tail: OrcTail, column: int) -> None:
     """All timestamps of a column must be such as PyArrow gives back; only statistics tell without reading."""
     stated = tail.column_statistics
-    is_stated = column < len(stated) and are_times_within(stated[column], _FIRST_MS, _LAST_MS)
+    is_stated = column < len(stated) and are_times_within(stated[column], FIRST_SAFE_MS, LAST_SAFE_MS)
     if tail.stripes and not is_stated:
         raise CannotEncodeError("it may have timestamps before 1970 or beyond 2262")
 
 
 def _check_stripes(io: FileIO, paths: Sequence[str], tails: Sequence[OrcTail]) -> None:
-    has_wall_clock = any(kind_of(column) == _TIMESTAMP for column in read_types(tails[0]))
+    has_wall_clock = any(kind_of(column) == TIMESTAMP for column in read_types(tails[0]))
     for path, tail in zip(paths, tails, strict=True):
         for stripe in tail.stripes:
             footer = read_stripe_footer(io, path, stripe, tail=tail)
             if any(find_int(read_message(stream), 1) in _BLOOM_STREAMS for stream in find_all(footer, 1)):
                 raise CannotEncodeError("it has bloom filters")
-            if has_wall_clock and not set(find_all(footer, 3)) & set(_STEADY_ZONES):
+            if has_wall_clock and not {zone.encode() for zone in STEADY_ZONES} & set(find_all(footer, 3)):
                 raise CannotEncodeError("its timestamps are in a zone with changing clocks")
 
 
-def _encode(io: FileIO, paths: Sequence[str], output: str, *, like: OrcTail) -> None:
+def _encode(io: FileIO, paths: Sequence[str], output: str, *, like: OrcTail, checks_text: bool) -> None:
     from pyarrow import orc  # noqa: PLC0415 - slow to import, and only for ORC
 
-    batches = read_ahead(all_orc_rows(io, paths))
+    batches = read_ahead(all_orc_rows(io, paths, checks_text=checks_text))
     first = next(batches, None)
     if first is None:
         raise CannotEncodeError("there are no rows")
-    with io.open_output(output) as sink:
+    sink = CorrectedSink(io.open_output(output))
+    writer = None
+    try:
         writer = orc.ORCWriter(
             sink,
             compression=_WRITTEN_CODECS[like.compression.kind],
@@ -152,11 +157,21 @@ def _encode(io: FileIO, paths: Sequence[str], output: str, *, like: OrcTail) -> 
             stripe_size=_STRIPE_BYTES,
             dictionary_key_size_threshold=_DICTIONARY_SHARE,
         )
-        try:
-            for batch in chain((first,), batches):
-                writer.write(pa.Table.from_batches([batch]))
-        finally:
-            writer.close()
+        for batch in chain((first,), batches):
+            _check_times(batch)
+            sink.write_rows(writer, pa.Table.from_batches([batch]))
+        sink.finish(writer)
+    except BaseException:
+        sink.abandon(writer)
+        raise
+
+
+def _check_times(batch: pa.RecordBatch) -> None:
+    """Statistics may lie: no time before 1970 is left to PyArrow's writer."""
+    for column in batch.columns:
+        for leaf in leaves(column):
+            if len(leaf) > leaf.null_count and pc.min(leaf.cast(pa.int64())).as_py() < 0:
+                raise CannotEncodeError("it has timestamps before 1970")
 
 
 def _with_footer_of(like: OrcTail, written: OrcTail) -> OrcTail:

@@ -22,6 +22,7 @@ from packstone.rewrite.orc.protobuf import (
     VARINT,
     Field,
     Message,
+    change_field,
     read_message,
     read_packed,
     unzigzag,
@@ -34,6 +35,9 @@ Fields: TypeAlias = dict[int, int | bytes]
 
 _COUNT: Final = 1
 _HAS_NULL: Final = 10
+_DOUBLE: Final = 3
+_LOW_ZERO: Final = struct.pack("<d", -0.0)
+_HIGH_ZERO: Final = struct.pack("<d", 0.0)
 _TIMESTAMP: Final = 9
 _DISK_BYTES: Final = 11
 _MAX_LONG: Final = (1 << 63) - 1
@@ -70,6 +74,16 @@ def are_times_within(stated: bytes, first_ms: int, last_ms: int) -> bool:
     if not _all_have([found], 3, 4):
         return False
     return first_ms <= unzigzag(_int(found, 3)) <= unzigzag(_int(found, 4)) <= last_ms
+
+
+def state_zeros(stated: bytes) -> bytes:
+    """The statistics of a float column with a smallest zero as -0.0 and a largest as 0.0: readers order them so."""
+
+    def change(typed: bytes) -> bytes:
+        lowest = change_field(typed, 1, lambda value: _LOW_ZERO if value == _HIGH_ZERO else value)
+        return change_field(lowest, 2, lambda value: _HIGH_ZERO if value == _LOW_ZERO else value)
+
+    return change_field(stated, _DOUBLE, change)
 
 
 def _merge_typed(messages: Sequence[Fields]) -> Field | None:
@@ -191,7 +205,7 @@ def _merge_collections(parts: Sequence[Fields]) -> Message | None:
 
 _MERGE: Final[dict[int, Callable[[Sequence[Fields]], Message | None]]] = {
     2: _merge_ints,
-    3: _merge_doubles,
+    _DOUBLE: _merge_doubles,
     4: _merge_strings,
     5: _merge_buckets,
     6: _merge_decimals,

@@ -16,12 +16,12 @@ import struct
 from typing import TYPE_CHECKING, Final
 
 from packstone.errors import UnfaithfulError, UnreadableFileError, VerificationError
+from packstone.rewrite.blame_file import one_line
 from packstone.rewrite.orc import tail as orc_tail
 from packstone.rewrite.orc.agreement import agreement_of, why_left_alone
 from packstone.rewrite.orc.protobuf import BYTES, find_all, find_int, read_message, write_message
 from packstone.rewrite.orc.statistics import merge_statistics
 from packstone.rewrite.orc.tail import MAGIC, OrcTail, Stripe, UnknownCodecError, read_tail, write_tail
-from packstone.rewrite.parquet.footer import one_line
 from packstone.rewrite.proof.fingerprint import Fingerprint
 
 if TYPE_CHECKING:

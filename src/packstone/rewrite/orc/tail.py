@@ -11,10 +11,11 @@ Stripes know nothing of their place: the footer alone says where each begins. Nu
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from packstone.errors import UnreadableFileError
-from packstone.rewrite.orc.compression import OrcCompression, OrcKind
+from packstone.rewrite.blame_file import one_line
+from packstone.rewrite.orc.compression import MAX_BLOCK_BYTES, OrcCompression, OrcKind
 from packstone.rewrite.orc.protobuf import (
     BYTES,
     VARINT,
@@ -23,9 +24,9 @@ from packstone.rewrite.orc.protobuf import (
     find_all,
     find_int,
     read_message,
+    read_packed,
     write_message,
 )
-from packstone.rewrite.parquet.footer import one_line
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -33,6 +34,10 @@ if TYPE_CHECKING:
     from packstone.storage.fileio import FileIO
 
 MAGIC: Final = b"ORC"
+_MAX_ROWS_PER_BYTE: Final = 1 << 20  # a run of nulls under zlib is a thousandth of that
+_MAX_DEPTH: Final = 100
+_VERSIONS: Final = ([0, 11], [0, 12])
+_MAX_FOOTER_BYTES: Final = 128 << 20  # a thousand columns in ten thousand stripes; several copies of it are made
 _GUESSED_BYTES: Final = 16 << 10
 _MAX_POSTSCRIPT_BYTES: Final = 255
 
@@ -40,6 +45,7 @@ _MAX_POSTSCRIPT_BYTES: Final = 255
 PS_FOOTER_LENGTH: Final = 1
 PS_COMPRESSION: Final = 2
 PS_BLOCK_BYTES: Final = 3
+PS_VERSION: Final = 4
 PS_METADATA_LENGTH: Final = 5
 PS_WRITER_VERSION: Final = 6
 PS_ENCRYPTED_STATISTICS: Final = 7
@@ -60,8 +66,26 @@ FOOTER_SOFTWARE: Final = 12
 _STRIPE_OFFSET: Final = 1
 _STRIPE_LENGTHS: Final = (2, 3, 4)  # index, data, footer
 _STRIPE_ROWS: Final = 5
+# Type.
+_TYPE_KIND: Final = 1
+_TYPE_CHILDREN: Final = 2
+_TYPE_NAMES: Final = 3
+_STRUCT, _UNION = 12, 13
+_CHILDREN: Final = {10: 1, 11: 2}  # list, map
 # Section of stripe statistics.
 _STATISTICS_OF_STRIPE: Final = 1
+
+
+class ByteSource(Protocol):
+    """What is read of an open file; PyArrow's files are such."""
+
+    def size(self) -> int:
+        """The number of its bytes."""
+        ...
+
+    def read_at(self, nbytes: int, offset: int, /) -> bytes:
+        """Read bytes from a place; fewer where the file ends."""
+        ...
 
 
 class UnknownCodecError(ValueError):
@@ -100,6 +124,11 @@ class Stripe:
         rest = [field for field in self.fields if field[0] != _STRIPE_OFFSET]
         return Stripe(((_STRIPE_OFFSET, VARINT, offset), *rest))
 
+    def resized(self, *lengths: int) -> Stripe:
+        """The same stripe with other lengths of its index, data and footer."""
+        values = dict(zip(_STRIPE_LENGTHS, lengths, strict=True))
+        return Stripe(tuple(replace_ints(list(self.fields), values)))
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OrcTail:
@@ -132,17 +161,22 @@ def read_tail(io: FileIO, path: str) -> OrcTail:
     """Read the tail; UnreadableFileError if it is broken, UnknownCodecError if its codec is not to be had."""
     try:
         with io.open_input(path) as source:
-            size_bytes = source.size()
-            guess = min(_GUESSED_BYTES, size_bytes)
-            data = source.read_at(guess, size_bytes - guess)
-            postscript, need = _read_postscript(data, size_bytes=size_bytes)
-            if need > guess:
-                data = source.read_at(need, size_bytes - need)
-        return _parse_tail(postscript, data[len(data) - need :], content_end=size_bytes - need)
+            return tail_of(source)
     except UnknownCodecError:
         raise
     except (ValueError, OSError) as error:
         raise UnreadableFileError(f"{path} is no readable ORC file: {one_line(error)}.", file=path) from error
+
+
+def tail_of(source: ByteSource) -> OrcTail:
+    """Read the tail of an open file; ValueError if it is broken."""
+    size_bytes = source.size()
+    guess = min(_GUESSED_BYTES, size_bytes)
+    data = source.read_at(guess, size_bytes - guess)
+    postscript, need = _read_postscript(data, size_bytes=size_bytes)
+    if need > guess:
+        data = source.read_at(need, size_bytes - need)
+    return _parse_tail(postscript, data[len(data) - need :], content_end=size_bytes - need)
 
 
 def write_tail(like: OrcTail, *, footer: Message, stripe_statistics: Sequence[bytes]) -> bytes:
@@ -185,11 +219,17 @@ def _parse_tail(postscript: Message, data: bytes, *, content_end: int) -> OrcTai
     if kind not in list(OrcKind) or kind == OrcKind.LZO:
         name = OrcKind(kind).name if kind in list(OrcKind) else f"number {kind}"
         raise UnknownCodecError(f"its footer is compressed by {name}, which cannot be decoded here")
-    compression = OrcCompression(OrcKind(kind), find_int(postscript, PS_BLOCK_BYTES, _DEFAULT_BLOCK_BYTES))
+    version = [number for packed in find_all(postscript, PS_VERSION) for number in read_packed(packed)]
+    if version and version not in _VERSIONS:
+        raise ValueError(f"it is of version {'.'.join(map(str, version))} of the format, which is not known")
+    block_bytes = find_int(postscript, PS_BLOCK_BYTES, _DEFAULT_BLOCK_BYTES)
+    if not 0 < block_bytes <= MAX_BLOCK_BYTES:
+        raise ValueError(f"its compressed blocks would be of {block_bytes} bytes")
+    compression = OrcCompression(OrcKind(kind), block_bytes)
     metadata_bytes = find_int(postscript, PS_METADATA_LENGTH)
     footer_end = metadata_bytes + find_int(postscript, PS_FOOTER_LENGTH)
-    footer = read_message(compression.decompress(data[metadata_bytes:footer_end]))
-    section = read_message(compression.decompress(data[:metadata_bytes]))
+    footer = read_message(compression.decompress(data[metadata_bytes:footer_end], max_bytes=_MAX_FOOTER_BYTES))
+    section = read_message(compression.decompress(data[:metadata_bytes], max_bytes=_MAX_FOOTER_BYTES))
     stripes = tuple(Stripe(tuple(read_message(one))) for one in find_all(footer, FOOTER_STRIPES))
     statistics = find_all(section, _STATISTICS_OF_STRIPE)
     tail = OrcTail(
@@ -210,6 +250,8 @@ def _check_stripes(tail: OrcTail) -> None:
     for stripe in tail.stripes:
         if stripe.offset < at:
             raise ValueError("its stripes overlap")
+        if stripe.rows > (stripe.size_bytes + 1) * _MAX_ROWS_PER_BYTE:
+            raise ValueError(f"a stripe of {stripe.size_bytes} bytes would hold {stripe.rows} rows")
         at = stripe.offset + stripe.size_bytes
     if at > tail.content_end:
         raise ValueError("its stripes reach into its footer")
@@ -224,3 +266,45 @@ def _check_messages(footer: Message) -> None:
     for number in (FOOTER_TYPES, FOOTER_USER_METADATA, FOOTER_STATISTICS):
         for message in find_all(footer, number):
             read_message(message)
+    _check_types([read_message(one) for one in find_all(footer, FOOTER_TYPES)])
+
+
+def _check_types(types: Sequence[Message]) -> None:
+    """Columns are a tree, each behind its parent: PyArrow trusts the numbers of children."""
+    depths = {0: 0}
+    for number, column in enumerate(types):
+        children = children_of(column)
+        for child in children:
+            if not number < child < len(types) or child in depths:
+                raise ValueError("its columns are not a tree")
+            depths[child] = depths.get(number, _MAX_DEPTH) + 1
+        for name in names_of(column):
+            name.decode()  # UnicodeDecodeError is a ValueError; PyArrow raises it wherever the schema is looked at
+        if kind_of(column) == _STRUCT and len(names_of(column)) != len(children):
+            raise ValueError("a struct of its schema has more names than fields, or fewer")
+        expected = _CHILDREN.get(kind_of(column), len(children) if kind_of(column) in (_STRUCT, _UNION) else 0)
+        if len(children) != expected:
+            raise ValueError(f"a column of type number {kind_of(column)} has {len(children)} children")
+    if len(depths) != len(types) or max(depths.values()) > _MAX_DEPTH:
+        raise ValueError("its columns are not a tree")
+
+
+def read_types(tail: OrcTail) -> list[Message]:
+    """The types of all columns, nested ones too, in the order of their numbers."""
+    return [read_message(one) for one in find_all(tail.footer, FOOTER_TYPES)]
+
+
+def kind_of(column: Message) -> int:
+    """The number of a column's type."""
+    return find_int(column, _TYPE_KIND)
+
+
+def names_of(column: Message) -> tuple[bytes, ...]:
+    """The names of a struct's fields."""
+    return tuple(find_all(column, _TYPE_NAMES))
+
+
+def children_of(column: Message) -> list[int]:
+    """The numbers of a column's children, however they were packed."""
+    loose = [value for number, _, value in column if number == _TYPE_CHILDREN and isinstance(value, int)]
+    return [*loose, *(child for packed in find_all(column, _TYPE_CHILDREN) for child in read_packed(packed))]

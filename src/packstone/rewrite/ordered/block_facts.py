@@ -117,7 +117,8 @@ class PartSoFar:
             self._nulls[field.name].append(column.null_count)
             if field.name in self._nans:
                 self._nans[field.name].append(bool(pc.any(pc.is_nan(column)).as_py()))
-            if not is_in_footer(field.type) or has_long_values(column):
+            has_nan = field.name in self._nans and self._nans[field.name][-1]
+            if has_nan or not is_in_footer(field.type) or has_long_values(column):
                 self._own[self._groups, field.name] = _extremes(column)
         self._groups += 1
 

@@ -7,7 +7,7 @@ one. Where a single row group is bigger than the target, it is cut: a table of s
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -17,6 +17,7 @@ from packstone.rewrite.data_files.parquet_output import writer_options
 from packstone.rewrite.merge.run_cursor import BatchKeys, RowKey
 from packstone.rewrite.ordered.block_facts import PartSoFar, leaf_numbers
 from packstone.rewrite.ordered.ordered_spec import BlockOutput, WrittenBlockFile
+from packstone.rewrite.parquet.file_writer import ParquetFileWriter
 from packstone.rewrite.parquet.writer import can_write
 from packstone.storage.fileio import abandon_output
 
@@ -141,11 +142,15 @@ class _OpenFile:
     def __init__(self, io: FileIO, path: str, *, output: BlockOutput, schema: pa.Schema, sample: pa.Table) -> None:
         self.path, self.rows = path, 0
         self._part = PartSoFar(schema, output.sort_columns)
-        self._metadata: list[Any] = []
         self._sink = io.open_output(path)
         leaves = leaf_numbers(schema)
         sorting = [pq.SortingColumn(leaves[name], nulls_first=True) for name in output.sort_columns]
-        options = writer_options(schema, output, sample)
+        options = writer_options(schema, output, sample) | {
+            "write_page_index": True,
+            "data_page_size": _PAGE_BYTES,
+            "write_batch_size": _values_between_looks(sample),
+            "sorting_columns": sorting or None,
+        }
         if can_write("max_rows_per_page"):
             options["max_rows_per_page"] = _PAGE_ROWS
         if can_write("write_page_checksum"):  # else a bit that flips on disk is merged as if it were a value
@@ -155,16 +160,7 @@ class _OpenFile:
             one = {"ndv": sample.num_rows, "fpp": output.bloom_fpp}
             options["bloom_filter_options"] = dict.fromkeys(output.bloom_columns, one)
         try:
-            self._writer = pq.ParquetWriter(
-                self._sink,
-                schema,
-                metadata_collector=self._metadata,
-                write_page_index=True,
-                data_page_size=_PAGE_BYTES,
-                write_batch_size=_values_between_looks(sample),
-                sorting_columns=sorting or None,
-                **options,
-            )
+            self._writer = ParquetFileWriter(self._sink, schema, options=options)
         except BaseException:
             abandon_output(self._sink)
             raise
@@ -174,17 +170,18 @@ class _OpenFile:
         return int(self._sink.tell())
 
     def write(self, rows: pa.Table) -> None:
-        self._writer.write_table(rows, row_group_size=rows.num_rows)
+        self._writer.write(rows)
         self._part.add(rows)
         self.rows += rows.num_rows
 
     def close(self) -> bytes:
-        self._writer.close()
+        footer = self._writer.close()
         self._sink.close()
-        return self._part.finish(self._metadata[0])
+        return self._part.finish(footer)
 
     def abandon(self) -> None:
         """Close without caring for the content."""
+        self._writer.abandon()
         abandon_output(self._sink)
 
 

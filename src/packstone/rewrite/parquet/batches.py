@@ -6,13 +6,16 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from packstone.errors import UnfaithfulError, UnreadableFileError
-from packstone.rewrite.parquet.footer import one_line
+from packstone.errors import UnfaithfulError
+from packstone.rewrite.blame_file import blame_file, one_line
+from packstone.rewrite.parquet.expansion import check_expansion
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     import pyarrow.parquet as pq
+
+    from packstone.storage.fileio import FileIO
 
 # 8 MiB of decoded rows fit the last-level cache; fewer, longer batches would not be quicker.
 _BATCH_BYTES = 8 << 20
@@ -29,25 +32,27 @@ def read_batches(
     row_groups: Sequence[int] | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """Yield the rows of one row group after the other: PyArrow has no batch of nested dictionaries over two of them."""
-    try:
-        for group in range(file.num_row_groups) if row_groups is None else row_groups:
-            yield from file.iter_batches(batch_size=batch_rows, row_groups=[group], columns=columns, use_threads=False)
-    except pa.ArrowNotImplementedError as error:
-        raise UnfaithfulError(f"PyArrow cannot read {path}: {one_line(error)}") from error
-    except (pa.ArrowException, OSError) as error:
-        raise UnreadableFileError(f"{path} has a broken data page: {one_line(error)}.", file=path) from error
+    with blame_file(path, "has a broken data page"):
+        try:
+            for group in range(file.num_row_groups) if row_groups is None else row_groups:
+                yield from file.iter_batches(
+                    batch_size=batch_rows, row_groups=[group], columns=columns, use_threads=False
+                )
+        except pa.ArrowNotImplementedError as error:
+            raise UnfaithfulError(f"PyArrow cannot read {path}: {one_line(error)}") from error
 
 
-def decoded_row_bytes(file: pq.ParquetFile, path: str, *, known: int) -> int:
+def decoded_row_bytes(io: FileIO, file: pq.ParquetFile, path: str, *, known: int) -> int:
     """Estimate the decoded size of a row: from the footer, and from what is known of the files before this one.
 
     The footer tells encoded sizes, and behind each byte of a dictionary-encoded column may stand a long string. So
-    a first file, of which nothing is known, is asked for its first rows.
+    a first file, of which nothing is known, is asked for its first rows. UnfaithfulError if decoding takes too much.
     """
+    before, known = known, max(known, check_expansion(io, path, file))
     metadata = file.metadata
     encoded = sum(metadata.row_group(i).total_byte_size for i in range(metadata.num_row_groups))
     row_bytes = max(known, encoded // max(1, metadata.num_rows), 1)
-    if known or metadata.num_rows <= _PROBED_ROWS:
+    if before or metadata.num_rows <= _PROBED_ROWS:
         return row_bytes
     probed = min(_PROBED_ROWS, batch_rows_for(row_bytes))
     first = next(read_batches(file, path, batch_rows=probed), None)

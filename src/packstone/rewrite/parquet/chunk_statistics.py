@@ -8,7 +8,7 @@ got wrong (it knows them by ``created_by``). A bound may be a shortened one, so 
 type                                 order
 ===================================  =====================================================
 integers, dates, times, booleans     as signed numbers; unsigned where the type says so
-float, double                        as numbers; none at all if a bound is NaN
+float, double                        as numbers; none at all if a bound, or a value, is NaN
 strings and bytes, UUID              byte by byte, unsigned
 decimals as bytes                    as signed big-endian numbers
 INT96, half floats, intervals, ...   no bounds
@@ -47,14 +47,14 @@ class MergedStatistics:
         self._min: Any = None
         self._max: Any = None
 
-    def add(self, chunk: pq.ColumnChunkMetaData) -> None:
-        """Take in one chunk's statistics."""
+    def add(self, chunk: pq.ColumnChunkMetaData, *, holds_nan: bool = False) -> None:
+        """Take in one chunk's statistics; bounds leave a NaN out, see ``float_statistics``."""
         found = chunk.statistics if chunk.is_stats_set else None
         nulls = found.null_count if found is not None and found.has_null_count else None
         self._null_count = None if self._null_count is None or nulls is None else self._null_count + nulls
         if self._key is None or nulls == chunk.num_values:
             return  # nothing but nulls: no bounds, and none needed
-        if found is None or not found.has_min_max:
+        if found is None or not found.has_min_max or holds_nan:
             self._key = None
             return
         low, high = found.min_raw, found.max_raw

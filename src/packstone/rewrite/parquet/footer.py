@@ -3,33 +3,36 @@
 Two files agree if a reader could not tell, from anything but the file's name, which of the two a row came
 from: the same schema tree (names, repetition, physical and logical types, field ids, list and map layout,
 decimal storage), codec, sort order, and the same *writer semantics*: Spark reads dates and timestamps
-differently by the version and calendar keys in the footer, so those must be equal too. Keys that only
-describe the writer (a version, pandas' row index) may differ.
+differently by the version and calendar keys in the footer, and Hive, Spark and Impala read INT96 timestamps by the
+writer's name, so those must be equal too. Keys that only describe the writer (a version) may differ.
 """
 
 from __future__ import annotations
 
 import hashlib
-import json
 import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
 import pyarrow.parquet as pq
 
-from packstone.errors import UnreadableFileError
+from packstone.errors import UnfaithfulError
+from packstone.rewrite.blame_file import blame_file
+from packstone.rewrite.blame_file import one_line as one_line  # noqa: PLC0414 - many import it from here
+from packstone.rewrite.parquet.check_footer import check_footer
+from packstone.rewrite.parquet.expansion import check_expansion
+from packstone.rewrite.parquet.pandas_note import PANDAS_KEY, why_own_index, without_range
 
 if TYPE_CHECKING:
     from packstone.storage.fileio import FileIO
 
-MAGIC = b"PAR1"
-_ENCRYPTED_MAGIC = b"PARE"
-_MIN_BYTES = 12  # magic, an empty footer's length, magic
 _SPARK_VERSION = b"org.apache.spark.version"
+_PARQUET_MR = "parquet-mr"
+_FLOATS = frozenset({"FLOAT", "DOUBLE"})
+_HADOOP_LZ4 = "UNKNOWN"  # to PyArrow, which reads its frames and cannot write them; what it calls LZ4 is LZ4_RAW
 _SPARK_HYBRID_CALENDAR_ENDED = 3  # Spark 2 wrote the hybrid Julian calendar and said so by its version alone
 # Keys whose value describes the file or its writer, not its rows; the output keeps the first file's.
-_DESCRIPTIVE_KEYS = frozenset({_SPARK_VERSION, b"pandas", b"ARROW:schema", b"writer.date", b"duckdb_version"})
+_DESCRIPTIVE_KEYS = frozenset({_SPARK_VERSION, PANDAS_KEY, b"ARROW:schema", b"writer.date", b"duckdb_version"})
 # pyarrow prints where it took a logical type from; that is no property of the type. And an int64 that is annotated
 # as a signed 64-bit integer (DuckDB does that) is an int64.
 _NO_PROPERTY = re.compile(
@@ -49,24 +52,25 @@ class FooterFacts:
 
 def open_parquet(io: FileIO, path: str, **options: Any) -> pq.ParquetFile:  # noqa: ANN401 - pyarrow's options
     """Open a Parquet file for streaming; UnreadableFileError, with the reason, if it is none."""
-    try:
+    with blame_file(path, "cannot be read"):
         source = io.open_input(path)
-        size_bytes = source.size()
-        if size_bytes < _MIN_BYTES:
-            raise UnreadableFileError(f"{path} is too short ({size_bytes} bytes) to be a Parquet file.", file=path)
-        _check_magic(source, path, size_bytes)
+        check_footer(source, path)
+    with blame_file(path, "has a broken Parquet footer"):
         # One read-ahead buffer per column costs memory and gains nothing on files this small.
         return pq.ParquetFile(source, pre_buffer=False, page_checksum_verification=True, **options)
-    except pa.ArrowException as error:
-        raise UnreadableFileError(f"{path} has a broken Parquet footer: {one_line(error)}.", file=path) from error
-    except OSError as error:
-        raise UnreadableFileError(f"{path} cannot be read: {one_line(error)}.", file=path) from error
 
 
 def read_footer_facts(io: FileIO, path: str, *, codec: str = "keep") -> FooterFacts:
-    """Read one footer and reduce it to a line that is equal for files that agree."""
+    """Read one footer and reduce it to a line that is equal for files that agree.
+
+    UnfaithfulError, with the reason, if the file cannot be merged with any other.
+    """
     with open_parquet(io, path) as file:
         metadata = file.metadata
+        why = _why_codec(metadata, wanted=codec) or why_own_index((metadata.metadata or {}).get(PANDAS_KEY))
+        if why:
+            raise UnfaithfulError(why)
+        check_expansion(io, path, file)
         tree = schema_tree(metadata.schema)
         facts = (
             tree,
@@ -74,6 +78,7 @@ def read_footer_facts(io: FileIO, path: str, *, codec: str = "keep") -> FooterFa
             sorting_of(metadata),
             tuple(bloom_columns_of(metadata)),
             writer_semantics(metadata.metadata or {}),
+            int96_writer(metadata),
             b"ARROW:schema" in (metadata.metadata or {}) and _arrow_schema_text(file),
         )
         return FooterFacts(
@@ -116,13 +121,25 @@ def sorting_of(metadata: pq.FileMetaData) -> tuple[tuple[int, bool, bool], ...]:
 
 
 def bloom_columns_of(metadata: pq.FileMetaData) -> dict[str, int]:
-    """Name the columns that carry a bloom filter, with the number of distinct values its size is made for."""
+    """Name the columns that carry a bloom filter, with the number of distinct values its size is made for.
+
+    Floating-point numbers may be equal and differ in their bits, which a filter holds: readers then miss -0.0 when they
+    ask for 0.0. So a filter of such a column is made only for rows that had one, in every row group.
+    """
     if metadata.num_row_groups == 0:
         return {}
-    group = metadata.row_group(0)
-    columns = (group.column(i) for i in range(metadata.num_columns))
-    filters = ((c.path_in_schema, getattr(c, "bloom_filter_offset", None), c) for c in columns)
-    return {path: _distinct_values(column) for path, offset, column in filters if offset is not None}
+    columns = (metadata.row_group(0).column(at) for at in range(metadata.num_columns))
+    filtered = [(at, column) for at, column in enumerate(columns) if _has_bloom_filter(column)]
+    groups = [metadata.row_group(at) for at in range(1, metadata.num_row_groups)] if filtered else []
+    return {
+        column.path_in_schema: _distinct_values(column)
+        for at, column in filtered
+        if column.physical_type not in _FLOATS or all(_has_bloom_filter(group.column(at)) for group in groups)
+    }
+
+
+def _has_bloom_filter(column: pq.ColumnChunkMetaData) -> bool:
+    return getattr(column, "bloom_filter_offset", None) is not None
 
 
 def _distinct_values(column: pq.ColumnChunkMetaData) -> int:
@@ -144,25 +161,33 @@ def writer_semantics(keys: dict[bytes, bytes]) -> tuple[tuple[str, str], ...]:
         if k not in _DESCRIPTIVE_KEYS
     }
     kept["spark calendar"] = _spark_era(keys.get(_SPARK_VERSION))
-    if b"pandas" in keys:
-        kept["pandas"] = _pandas_without_range(keys[b"pandas"])
+    if PANDAS_KEY in keys:
+        kept["pandas"] = without_range(keys[PANDAS_KEY])
     return tuple(sorted(kept.items()))
 
 
-def one_line(error: BaseException) -> str:
-    """Reduce an error to its first line without a closing dot."""
-    text = str(error) or type(error).__name__
-    return text.splitlines()[0].rstrip(". ")
+def int96_writer(metadata: pq.FileMetaData) -> str | None:
+    """Name the writer that gives INT96 timestamps their meaning; None if there are none.
+
+    Hive converts those of ``parquet-mr`` to the reader's zone, and nobody else's; Spark
+    (``int96TimestampConversion``) and Impala, if so configured, all but those.
+    """
+    schema = metadata.schema
+    if all(schema.column(at).physical_type != "INT96" for at in range(len(schema))):
+        return None
+    created_by: str = metadata.created_by or ""
+    return _PARQUET_MR if created_by.startswith(_PARQUET_MR) else created_by.partition(" version")[0]
 
 
-def _check_magic(source: Any, path: str, size_bytes: int) -> None:  # noqa: ANN401 - a pyarrow file
-    head, tail = source.read_at(4, 0), source.read_at(4, size_bytes - 4)
-    if _ENCRYPTED_MAGIC in (head, tail):
-        raise UnreadableFileError(f"{path} is an encrypted Parquet file; packstone has no key for it.", file=path)
-    if head != MAGIC:
-        raise UnreadableFileError(f"{path} is no Parquet file, although its name says so.", file=path)
-    if tail != MAGIC:
-        raise UnreadableFileError(f"{path} is a truncated Parquet file: its footer is missing.", file=path)
+def _why_codec(metadata: pq.FileMetaData, *, wanted: str) -> str:
+    """Say which codec PyArrow cannot read, or not write; numbers that it does not know end in ``check_footer``."""
+    groups = (metadata.row_group(at) for at in range(metadata.num_row_groups))
+    found = {group.column(at).compression for group in groups for at in range(group.num_columns)}
+    if "LZO" in found:
+        return "it is compressed with LZO, which PyArrow cannot read"
+    if _HADOOP_LZ4 in found and wanted == "keep":
+        return "it is compressed with Hadoop's LZ4, which PyArrow cannot write; give --codec to change it"
+    return ""
 
 
 def _spark_era(version: bytes | None) -> str:
@@ -170,18 +195,6 @@ def _spark_era(version: bytes | None) -> str:
         return "not Spark"
     major = version.split(b".", 1)[0]
     return "hybrid" if major.isdigit() and int(major) < _SPARK_HYBRID_CALENDAR_ENDED else "proleptic"
-
-
-def _pandas_without_range(text: bytes) -> str:
-    """Drop from pandas' note what differs between any two files: the range of the row index."""
-    try:
-        note = json.loads(text)
-        note["index_columns"] = [c if isinstance(c, str) else "range" for c in note.get("index_columns", [])]
-        for key in ("creator", "pandas_version"):
-            note.pop(key, None)
-        return json.dumps(note, sort_keys=True)
-    except (ValueError, AttributeError, TypeError):
-        return text.decode("utf-8", "replace")
 
 
 def _arrow_schema_text(file: pq.ParquetFile) -> str:

@@ -14,7 +14,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Final
 
-from packstone.rewrite.parquet.thrift_compact import Struct, read_struct
+from packstone.rewrite.parquet.thrift_compact import STRUCT, Struct, read_struct
 
 # Numbers of fields and values in parquet.thrift
 _TYPE: Final = 1
@@ -59,7 +59,9 @@ def count_pages(chunk: bytes | memoryview) -> PageCount:
         kind = header_number(header, _TYPE)
         if kind not in HEADER_OF:
             raise ValueError(f"a chunk holds a page of type {kind}")
-        data: Struct = header.get(HEADER_OF[kind], (0, {}))[1]
+        wire, data = header.get(HEADER_OF[kind], (STRUCT, {}))
+        if wire != STRUCT:
+            raise ValueError("a page header holds a value where a struct belongs")
         encoding = header_number(data, ENCODING_IN[kind])
         if encoding not in _NUMBERS:
             raise ValueError(f"a data page has the encoding {encoding}")

@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 from packstone.rewrite.parquet.batches import batch_rows_for, decoded_row_bytes, read_batches
 from packstone.rewrite.parquet.footer import open_parquet
 from packstone.rewrite.parquet.int96 import find_int96_unit, int96_columns
+from packstone.rewrite.parquet.pandas_note import with_row_count
 from packstone.rewrite.parquet.writer import WriterSettings, find_writer_settings, sort_options
 from packstone.rewrite.read_ahead import read_ahead
 
@@ -45,7 +46,7 @@ def _read_batches(io: FileIO, paths: Sequence[str], *, unit: str) -> Iterator[pa
     row_bytes = 0
     for path in paths:
         with open_parquet(io, path, coerce_int96_timestamp_unit=unit) as file:
-            row_bytes = decoded_row_bytes(file, path, known=row_bytes)
+            row_bytes = decoded_row_bytes(io, file, path, known=row_bytes)
             for batch in read_batches(file, path, batch_rows=batch_rows_for(row_bytes)):
                 row_bytes = max(row_bytes, batch.nbytes // max(1, batch.num_rows))
                 yield batch
@@ -68,12 +69,17 @@ def _cut_row_groups(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
 
 
 def _write_groups(io: FileIO, output: str, groups: Iterator[pa.Table], *, settings: WriterSettings) -> None:
-    with io.open_output(output) as sink, settings.open_writer(sink) as writer:
-        for group in groups:
-            writer.write_table(_sorted_group(group, settings), row_group_size=group.num_rows)
-            del group  # or two would be in memory while the next one is gathered
-        if settings.key_values:
-            writer.add_key_value_metadata(settings.key_values)
+    with io.open_output(output) as sink:
+        writer, rows = settings.open_writer(sink), 0
+        try:
+            for group in groups:
+                writer.write(_sorted_group(group, settings))
+                rows += group.num_rows
+                del group  # or two would be in memory while the next one is gathered
+            writer.close(with_row_count(settings.key_values, rows))
+        except BaseException:
+            writer.abandon()
+            raise
 
 
 def _sorted_group(group: pa.Table, settings: WriterSettings) -> pa.Table:

@@ -24,10 +24,17 @@ import pyarrow as pa
 from packstone.errors import UnreadableFileError
 from packstone.rewrite.parquet.batches import batch_rows_for, decoded_row_bytes, read_batches
 from packstone.rewrite.parquet.chunk_statistics import MergedStatistics
+from packstone.rewrite.parquet.float_statistics import float_leaves, nan_leaves
 from packstone.rewrite.parquet.footer import open_parquet
 from packstone.rewrite.parquet.pages import PageCount, count_pages
 from packstone.rewrite.parquet.rewrite import MAX_ROW_GROUP_ROWS, ROW_GROUP_BYTES
-from packstone.rewrite.parquet.splice_plan import CannotSpliceError, SplicePlan, has_good_pages, plan_splice
+from packstone.rewrite.parquet.splice_plan import (
+    CannotSpliceError,
+    SplicePlan,
+    has_good_pages,
+    leaves_of,
+    plan_splice,
+)
 from packstone.rewrite.parquet.spliced_file import SplicedChunk, SplicedFile, read_footer
 from packstone.rewrite.parquet.writer import WriterSettings, find_writer_settings
 
@@ -50,6 +57,7 @@ class _Piece:
     chunks: dict[int, memoryview]
     batches: list[pa.RecordBatch]
     size_bytes: int  # what it takes in the memory of one who reads the merged row group
+    with_nan: frozenset[int]  # the copied columns that hold a NaN
 
 
 @dataclass(slots=True)
@@ -75,7 +83,8 @@ class _Group:
             if leaf not in self.copied:
                 column = piece.schema.column(leaf)
                 self.copied[leaf] = SplicedChunk(column, chunk.compression, MergedStatistics(column))
-            self.copied[leaf].add(data, _count_pages(data, chunk), chunk)
+            holds_nan = leaf in piece.with_nan
+            self.copied[leaf].add(data, _count_pages(data, chunk), chunk, holds_nan=holds_nan)
         self.rows += piece.group.num_rows
         self.size_bytes += piece.size_bytes
         self.batches += piece.batches
@@ -117,7 +126,7 @@ def _read_pieces(io: FileIO, paths: Sequence[str], plan: SplicePlan) -> Iterator
     for path in paths:
         with open_parquet(io, path) as file, io.open_input(path) as source:
             if plan.encoded_fields:
-                row_bytes = decoded_row_bytes(file, path, known=row_bytes)
+                row_bytes = decoded_row_bytes(io, file, path, known=row_bytes)
             for number in range(file.num_row_groups):
                 group = file.metadata.row_group(number)
                 if not group.num_rows:
@@ -132,7 +141,9 @@ def _read_pieces(io: FileIO, paths: Sequence[str], plan: SplicePlan) -> Iterator
                     if decoded_bytes > ROW_GROUP_BYTES:
                         raise CannotSpliceError("a row group is too big when it is decoded")
                 chunks = _read_chunks(source, path, group=group, leaves=plan.copied)
-                yield _Piece(group, file.metadata.schema, chunks, batches, group.total_byte_size + decoded_bytes)
+                size_bytes = group.total_byte_size + decoded_bytes
+                with_nan = _find_nan(file, path, leaves=plan.copied, group=number)
+                yield _Piece(group, file.metadata.schema, chunks, batches, size_bytes, with_nan)
 
 
 def _decode(
@@ -141,6 +152,23 @@ def _decode(
     if not fields:
         return iter(())
     return read_batches(file, path, batch_rows=batch_rows, columns=list(fields), row_groups=(group,))
+
+
+def _find_nan(file: pq.ParquetFile, path: str, *, leaves: tuple[int, ...], group: int) -> frozenset[int]:
+    """Decode the floating-point columns that have bounds: whether these leave out a NaN no footer says."""
+    schema, metadata = file.schema_arrow, file.metadata.row_group(group)
+    bounded = {
+        leaf
+        for leaf in set(float_leaves(schema)) & set(leaves)
+        if metadata.column(leaf).is_stats_set and metadata.column(leaf).statistics.has_min_max
+    }
+    fields = [name for name in schema.names if bounded & set(leaves_of(file, name))]
+    numbers = [leaf for name in fields for leaf in leaves_of(file, name)]
+    row_bytes = sum(metadata.column(leaf).total_uncompressed_size for leaf in numbers) // metadata.num_rows
+    found: set[int] = set()
+    for batch in _decode(file, path, fields=tuple(fields), group=group, batch_rows=batch_rows_for(max(1, row_bytes))):
+        found |= {numbers[at] for at in nan_leaves(pa.Table.from_batches([batch]))}
+    return frozenset(found)
 
 
 def _read_chunks(
@@ -185,7 +213,8 @@ def _encode(group: _Group, settings: WriterSettings) -> memoryview:
     if not group.batches:
         return memoryview(b"")
     sink = pa.BufferOutputStream()
-    with settings.open_writer(sink) as writer:
-        writer.write_table(pa.Table.from_batches(group.batches), row_group_size=group.rows)
+    writer = settings.open_writer(sink)
+    writer.write(pa.Table.from_batches(group.batches))
+    writer.close()
     group.batches.clear()
     return memoryview(sink.getvalue())

@@ -94,6 +94,11 @@ def field_of(file: pq.ParquetFile, leaf: int) -> str:
     return path.split(".", 1)[0]
 
 
+def leaves_of(file: pq.ParquetFile, name: str) -> list[int]:
+    """Number the columns of a top-level field."""
+    return [leaf for leaf in range(file.metadata.num_columns) if field_of(file, leaf) == name]
+
+
 def encoded_fields(file: pq.ParquetFile, copied: Sequence[int]) -> tuple[str, ...]:
     """Name the fields of which not every column was copied."""
     rest = sorted(set(range(file.metadata.num_columns)) - set(copied))

@@ -10,8 +10,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from packstone.rewrite.parquet.footer import MAGIC
+from packstone.rewrite.parquet.check_footer import MAGIC
 from packstone.rewrite.parquet.pages import SELF_CONTAINED, PageCount
+from packstone.rewrite.parquet.pandas_note import with_row_count
 from packstone.rewrite.parquet.splice_plan import CODEC_NUMBERS, CannotSpliceError
 from packstone.rewrite.parquet.thrift_compact import (
     BINARY,
@@ -36,11 +37,13 @@ _PHYSICAL_NUMBERS: Final = {
     "BOOLEAN": 0, "INT32": 1, "INT64": 2, "FLOAT": 4, "DOUBLE": 5, "BYTE_ARRAY": 6, "FIXED_LEN_BYTE_ARRAY": 7,
 }  # fmt: skip
 # FileMetaData
-_SCHEMA, _NUM_ROWS, _ROW_GROUPS, _COLUMN_ORDERS, _ENCRYPTION, _SIGNING_KEY = 2, 3, 4, 7, 8, 9
+_SCHEMA, _NUM_ROWS, _ROW_GROUPS, _KEY_VALUES, _COLUMN_ORDERS, _ENCRYPTION, _SIGNING_KEY = 2, 3, 4, 5, 7, 8, 9
+# KeyValue
+_KEY, _VALUE = 1, 2
 # SchemaElement
 _NAME, _NUM_CHILDREN = 4, 5
 # ColumnChunk
-_META_DATA = 3
+_META_DATA, _PAGE_INDEX = 3, (4, 5, 6, 7)
 # ColumnMetaData
 _CHUNK_BYTES, _PLAIN_BYTES, _DATA_OFFSET, _INDEX_OFFSET, _DICTIONARY_OFFSET = 7, 6, 9, 10, 11
 _BLOOM_OFFSET, _BLOOM_BYTES = 14, 15
@@ -59,13 +62,13 @@ class SplicedChunk:
     encodings: set[int] = field(default_factory=set)
     plain_bytes: int = 0
 
-    def add(self, piece: memoryview, pages: PageCount, chunk: pq.ColumnChunkMetaData) -> None:
+    def add(self, piece: memoryview, pages: PageCount, chunk: pq.ColumnChunkMetaData, *, holds_nan: bool) -> None:
         """Put one input's pages behind those that are there."""
         self.pieces.append(piece)
         self.pages.add(pages)
         self.plain_bytes += chunk.total_uncompressed_size
         self.encodings.update(SELF_CONTAINED[name] for name in chunk.encodings)
-        self.statistics.add(chunk)
+        self.statistics.add(chunk, holds_nan=holds_nan)
 
 
 class SplicedFile:
@@ -110,6 +113,10 @@ class SplicedFile:
         footer = dict(self._footer)
         footer[_NUM_ROWS] = I64, self._rows
         footer[_ROW_GROUPS] = LIST, ThriftList(STRUCT, self._groups)
+        for pair in footer.get(_KEY_VALUES, (LIST, ThriftList(STRUCT, [])))[1].items:
+            if _VALUE in pair:
+                key = pair[_KEY][1]
+                pair[_VALUE] = BINARY, with_row_count({key: pair[_VALUE][1]}, self._rows)[key]
         typed: Struct = {1: (STRUCT, {})}
         footer.setdefault(_COLUMN_ORDERS, (LIST, ThriftList(STRUCT, [typed] * len(self._paths))))
         data = write_struct(dict(sorted(footer.items())))
@@ -148,6 +155,8 @@ class SplicedFile:
         for at in (_DATA_OFFSET, _INDEX_OFFSET, _DICTIONARY_OFFSET):
             if metadata.get(at, (0, 0))[1]:
                 metadata[at] = I64, metadata[at][1] + moved
+        for at in _PAGE_INDEX:  # the inputs had none, see ``splice_plan``
+            chunk.pop(at, None)
         chunk[2] = I64, 0
         return dict(sorted(chunk.items()))
 

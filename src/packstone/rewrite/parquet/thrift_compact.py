@@ -27,6 +27,8 @@ STRUCT: Final = 12
 _LONG_LIST: Final = 15
 _VARINT_BITS: Final = 7
 _MORE: Final = 0x80
+_MAX_SHIFT: Final = 63
+_MAX_NUMBER: Final = 0x7FFF
 _DOUBLE_BYTES: Final = 8
 
 Struct = dict[int, tuple[int, Any]]
@@ -65,8 +67,19 @@ def _read_struct(data: bytes | memoryview, at: int) -> tuple[Struct, int]:
             number += head >> 4
         else:
             number, at = _read_int(data, at)
-        if kind <= FALSE:
+        if not (kind and 0 < number <= _MAX_NUMBER):
+            raise ValueError("a thrift struct has a field without a type or a number")
+        if I16 <= kind <= I64:  # most fields by far, so without a call
+            value = data[at]
+            at += 1
+            if value >= _MORE:
+                value, at = _read_varint(data, at - 1)
+            found[number] = kind, value >> 1 ^ -(value & 1)
+        elif kind <= FALSE:
             found[number] = TRUE, kind == TRUE
+        elif kind == STRUCT:
+            inner, at = _read_struct(data, at)
+            found[number] = kind, inner
         else:
             value, at = _read_value(data, at, kind)
             found[number] = kind, value
@@ -105,11 +118,17 @@ def _read_list(data: bytes | memoryview, at: int) -> tuple[ThriftList, int]:
     count, at = head >> 4, at + 1
     if count == _LONG_LIST:
         count, at = _read_varint(data, at)
+    kind = head & 15
     items = []
-    for _ in range(count):
-        item, at = _read_value(data, at, head & 15)
-        items.append(item)
-    return ThriftList(head & 15, items), at
+    if kind == STRUCT:
+        for _ in range(count):
+            item, at = _read_struct(data, at)
+            items.append(item)
+    else:
+        for _ in range(count):
+            item, at = _read_value(data, at, kind)
+            items.append(item)
+    return ThriftList(kind, items), at
 
 
 def _read_map(data: bytes | memoryview, at: int) -> tuple[tuple[int, list[tuple[Any, Any]]], int]:
@@ -142,6 +161,8 @@ def _read_varint(data: bytes | memoryview, at: int) -> tuple[int, int]:
         if byte < _MORE:
             return value, at
         shift += _VARINT_BITS
+        if shift > _MAX_SHIFT:
+            raise ValueError("a number has more than 64 bits")
 
 
 def _write_struct(out: bytearray, struct: Struct) -> None:

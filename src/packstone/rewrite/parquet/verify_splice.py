@@ -39,13 +39,15 @@ if TYPE_CHECKING:
 _DIGEST_BYTES = 16
 
 
-def fingerprint_splice(io: FileIO, paths: Sequence[str], *, copied: Sequence[int]) -> Fingerprint:
+def fingerprint_splice(
+    io: FileIO, paths: Sequence[str], *, copied: Sequence[int], checks_text: bool = False
+) -> Fingerprint:
     """Fingerprint files of which some columns were copied, page by page, and the others encoded again."""
     chunks = _Chunks(io, copied)
     with open_parquet(io, paths[0]) as first:
         fields = list(encoded_fields(first, copied))
     if fields:
-        rows = digest_batches(read_ahead(all_rows(io, paths, columns=fields, look=chunks.add)))
+        rows = digest_batches(read_ahead(all_rows(io, paths, columns=fields, look=chunks.add, checks_text=checks_text)))
     else:
         for path in paths:
             with open_parquet(io, path) as file:
@@ -55,13 +57,15 @@ def fingerprint_splice(io: FileIO, paths: Sequence[str], *, copied: Sequence[int
     return Fingerprint(rows=rows.rows, lo=int.from_bytes(whole[:8], "little"), hi=int.from_bytes(whole[8:], "little"))
 
 
-def check_readable(io: FileIO, output: str, inputs: Sequence[str], *, copied: Sequence[int]) -> None:
+def check_readable(
+    io: FileIO, output: str, inputs: Sequence[str], *, copied: Sequence[int], checks_text: bool = False
+) -> None:
     """Decode the copied columns of the output; if that fails, blame the input that cannot be decoded either."""
     try:
-        _decode(io, output, copied)
+        _decode(io, output, copied, checks_text=checks_text)
     except UnreadableFileError as error:
         for path in inputs:
-            _decode(io, path, copied)
+            _decode(io, path, copied, checks_text=checks_text)
         raise VerificationError(f"The output cannot be read back: {error.message}", file=output) from error
 
 
@@ -108,9 +112,9 @@ def _chunk_bytes(source: pa.NativeFile, chunk: pq.ColumnChunkMetaData, path: str
     return data
 
 
-def _decode(io: FileIO, path: str, copied: Sequence[int]) -> None:
+def _decode(io: FileIO, path: str, copied: Sequence[int], *, checks_text: bool) -> None:
     with open_parquet(io, path) as file:
         _check_columns(file, copied, path)
         fields = copied_fields(file, copied)
-    for _ in all_rows(io, [path], columns=list(fields)):
+    for _ in all_rows(io, [path], columns=list(fields), checks_text=checks_text):
         pass

@@ -18,15 +18,18 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from packstone.errors import UnfaithfulError
+from packstone.rewrite.parquet.file_writer import ParquetFileWriter
 from packstone.rewrite.parquet.footer import (
     bloom_columns_of,
     codecs_of,
     has_page_index,
+    int96_writer,
     one_line,
     open_parquet,
     schema_tree,
     sorting_of,
 )
+from packstone.rewrite.parquet.output_writer import OutputWriter
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -52,10 +55,11 @@ class WriterSettings:
     key_values: dict[bytes, bytes]
     tree: str
     sorting: tuple[tuple[int, bool, bool], ...]
+    created_by: str | None = None  # the writer that the file names, if readers take a meaning from it
 
-    def open_writer(self, where: Any) -> pq.ParquetWriter:  # noqa: ANN401 - a path or a pyarrow file
-        """Open the writer; the caller adds the key-values before closing."""
-        return pq.ParquetWriter(where, self.schema, **self.options)
+    def open_writer(self, sink: Any) -> ParquetFileWriter:  # noqa: ANN401 - a pyarrow file
+        """Open a file; the key-values are for the caller to add when it closes it."""
+        return ParquetFileWriter(sink, self.schema, options=self.options, created_by=self.created_by)
 
     def of_fields(self, names: Sequence[str]) -> WriterSettings:
         """Keep the settings of some top-level fields only."""
@@ -96,6 +100,7 @@ def find_writer_settings(file: pq.ParquetFile, *, codec: str, files: int = 1) ->
                 key_values=dict(metadata.metadata or {}),
                 tree=wanted,
                 sorting=sorting_of(metadata),
+                created_by=None if int96_writer(metadata) is None else metadata.created_by or "",
             )
         nearest = min(nearest or tree, tree, key=lambda one: _count_differences(wanted, one))
     raise UnfaithfulError(_first_difference(wanted, nearest))
@@ -141,7 +146,7 @@ def sort_options(settings: WriterSettings) -> pc.SortOptions:
 def _tree_written(schema: pa.Schema, options: dict[str, Any]) -> str:
     sink = pa.BufferOutputStream()
     try:
-        with pq.ParquetWriter(sink, schema, **options):
+        with OutputWriter(sink, schema, **options):
             pass
     except pa.ArrowException as error:
         return f"(cannot be written: {error})"
@@ -154,12 +159,7 @@ def _data_options(metadata: pq.FileMetaData, *, codec: str, files: int) -> dict[
         "write_batch_size": _values_between_looks(metadata),
     }
     codecs = {path: _CODEC_NAMES.get(name, name) for path, name in codecs_of(metadata).items()}
-    if codec != "keep":
-        options["compression"] = codec.upper()
-    elif "LZO" in codecs.values():
-        raise UnfaithfulError("the codec LZO cannot be written; give --codec to change it")
-    else:
-        options["compression"] = codecs or "SNAPPY"
+    options["compression"] = codec.upper() if codec != "keep" else codecs or "SNAPPY"
     blooms = bloom_columns_of(metadata)
     if blooms:
         if not can_write("bloom_filter_options"):

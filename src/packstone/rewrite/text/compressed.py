@@ -13,6 +13,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from packstone.errors import UnfaithfulError, UnreadableFileError, VerificationError
+from packstone.rewrite.codecs.plain_budget import PlainBudget
 from packstone.rewrite.codecs.text_codec import TextCodec, TextEncoder, read_text
 from packstone.rewrite.parquet.footer import one_line
 from packstone.rewrite.proof.fingerprint import Fingerprint, fingerprint_lines
@@ -31,13 +32,14 @@ def concatenate_compressed(
     io: FileIO, paths: Sequence[str], output: str, *, codec: TextCodec, header_lines: int
 ) -> None:
     """Write the lines of all inputs as one file, the header once."""
+    budget = PlainBudget(sum(_stored_bytes(io, path) for path in paths))
     with io.open_output(output) as sink:
         if header_lines or codec is TextCodec.DEFLATE:
-            _encode_again(io, paths, sink, codec=codec, header_lines=header_lines)
+            _encode_again(io, paths, sink, codec=codec, header_lines=header_lines, budget=budget)
             return
         for path in paths:
             last = _NEWLINE
-            for chunk in read_lines(io, path, codec=codec, header_lines=0):
+            for chunk in _bounded(io, path, codec, budget=budget):
                 last = chunk[-1:]
             for raw in _read_raw(io, path):
                 sink.write(raw)
@@ -84,11 +86,20 @@ def check_same_header(io: FileIO, inputs: Sequence[str], output: str, *, codec: 
         raise VerificationError(f"The header written differs from that of {inputs[0]}.", file=inputs[0])
 
 
-def _encode_again(io: FileIO, paths: Sequence[str], sink: Any, *, codec: TextCodec, header_lines: int) -> None:  # noqa: ANN401 - a pyarrow file
+def _encode_again(
+    io: FileIO,
+    paths: Sequence[str],
+    sink: Any,  # noqa: ANN401 - a pyarrow file
+    *,
+    codec: TextCodec,
+    header_lines: int,
+    budget: PlainBudget,
+) -> None:
     encoder = TextEncoder(sink, codec)
     first = b""
     for at, path in enumerate(paths):
-        header, body = _split_header(io, path, codec=codec, header_lines=header_lines)
+        chunks = _bounded(io, path, codec, budget=budget)
+        header, body = _split_chunks(chunks, path, header_lines=header_lines)
         if at == 0:
             first = header
             encoder.write(header)
@@ -104,7 +115,10 @@ def _encode_again(io: FileIO, paths: Sequence[str], sink: Any, *, codec: TextCod
 
 
 def _split_header(io: FileIO, path: str, *, codec: TextCodec, header_lines: int) -> tuple[bytes, Iterator[bytes]]:
-    chunks = _checked(io, path, codec)
+    return _split_chunks(_checked(io, path, codec), path, header_lines=header_lines)
+
+
+def _split_chunks(chunks: Iterator[bytes], path: str, *, header_lines: int) -> tuple[bytes, Iterator[bytes]]:
     head, end = b"", 0
     for _ in range(header_lines):
         while (newline := head.find(_NEWLINE, end)) < 0:
@@ -129,6 +143,21 @@ def _checked(io: FileIO, path: str, codec: TextCodec) -> Iterator[bytes]:
         if b"\0" in chunk:
             raise UnreadableFileError(f"{path} holds NUL bytes, so it is no text file.", file=path)
         yield chunk
+
+
+def _bounded(io: FileIO, path: str, codec: TextCodec, *, budget: PlainBudget) -> Iterator[bytes]:
+    """Yield the text of a file until it is too much for its size: an input is decoded in this way first."""
+    budget.begin(path, _stored_bytes(io, path))
+    for chunk in _checked(io, path, codec):
+        budget.spend(len(chunk))
+        yield chunk
+
+
+def _stored_bytes(io: FileIO, path: str) -> int:
+    found = io.stat(path)
+    if found is None:
+        raise UnreadableFileError(f"{path} was removed.", file=path)
+    return found.size_bytes
 
 
 def _read_raw(io: FileIO, path: str) -> Iterator[bytes]:

@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from packstone.tables.hive.journal import Journal, Mark, SwapIntent, remove_empty_backup
+from packstone.errors import CommitUnknownError, CorruptionError
+from packstone.tables.hive.journal import Journal, Mark, SwapIntent, check_reachable, remove_empty_backup
+from packstone.tables.hive.recover import is_ended
 from packstone.tables.hive.restore import is_as_recorded, who_merged
 from packstone.tables.hive.switch import remove_empty_version, why_not_cleaned
 
@@ -13,6 +15,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from packstone.tables.hive.switch import LocationCatalog
+
+
+RECORD_SECONDS = 30 * 86_400  # people ask weeks later what a run did, and whether it can still be undone
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,27 +32,75 @@ class Cleaning:
     new_folder: bool = False  # not originals, but what was published by location and undone
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unclean:
+    """A run of which nothing is removed, and why: nothing is deleted on doubt."""
+
+    run: str
+    why: str
+
+
+def runs_to_clean(journal: Journal) -> Iterator[str]:
+    """Name the runs for which something is left to clean; one stat tells of each that is closed."""
+    return (run for run in journal.list_runs() if journal.closed_at(run) is None)
+
+
+def close_runs(journal: Journal, *, now_seconds: float) -> None:
+    """Close ended runs whose swaps are all cleaned, restored or undone; forget those that were closed long ago."""
+    for run in journal.list_runs():
+        closed_at = journal.closed_at(run)
+        if closed_at is not None:
+            if now_seconds - closed_at > RECORD_SECONDS:
+                journal.io.remove_tree(journal.layout.run(run))
+        elif is_ended(journal, run) and _is_settled(journal, run):
+            journal.close_run(run)
+
+
+def _is_settled(journal: Journal, run: str) -> bool:
+    """Whether a run has swaps, and nothing of any of them waits for a clean; not if a record cannot be read."""
+    if journal.io.stat(journal.layout.staging(run)) is not None:
+        return False  # kept as evidence
+    try:
+        intents = tuple(journal.read_intents(run))
+    except CorruptionError:
+        return False
+    return bool(intents) and all(_is_over(journal, intent) for intent in intents)
+
+
+def _is_over(journal: Journal, intent: SwapIntent) -> bool:
+    return journal.has_mark(intent, "cleaned", "restored", "undone") and left_until(journal, intent) is None
+
+
 def plan_clean(
-    journal: Journal, *, now_seconds: float, run: str | None = None, catalog: LocationCatalog | None = None
+    journal: Journal, *, now_seconds: float, catalog: LocationCatalog | None = None
+) -> Iterator[Cleaning | Unclean]:
+    """Yield, swap by swap, what is kept beyond its time; or why a run's originals stay."""
+    for run in runs_to_clean(journal):
+        try:
+            for intent in journal.read_intents(run):
+                yield from _plan_swap(journal, intent, now_seconds=now_seconds, catalog=catalog)
+        except (CorruptionError, CommitUnknownError) as error:
+            yield Unclean(run=run, why=error.message)
+
+
+def _plan_swap(
+    journal: Journal, intent: SwapIntent, *, now_seconds: float, catalog: LocationCatalog | None
 ) -> Iterator[Cleaning]:
-    """Yield, swap by swap, what is kept beyond its time."""
-    for at in journal.list_runs():
-        if run is not None and at != run:
-            continue
-        for intent in journal.read_intents(at):
-            left = left_until(journal, intent)
-            if left is not None and now_seconds >= left:
-                yield _look_at_new_folder(journal, intent, catalog)
-            if now_seconds < intent.keep_until or not journal.has_mark(intent, "done"):
-                continue
-            # A restore that began must be finished from these very files.
-            if journal.has_mark(intent, "restoring", "restored", "cleaned"):
-                continue
-            why_not = why_not_cleaned(intent, catalog) if intent.switch is not None else None
-            if why_not is not None:
-                yield Cleaning(intent=intent, paths=(), size_bytes=0, changed=(), missing=(why_not,))
-                continue
-            yield _look(journal, intent)
+    left = left_until(journal, intent)
+    if left is not None and now_seconds >= left:
+        check_reachable(journal.io, journal.layout, intent)
+        yield _look_at_new_folder(journal, intent, catalog)
+    if now_seconds < intent.keep_until or not journal.has_mark(intent, "done"):
+        return
+    # A restore that began must be finished from these very files.
+    if journal.has_mark(intent, "restoring", "restored", "cleaned"):
+        return
+    check_reachable(journal.io, journal.layout, intent)
+    why_not = why_not_cleaned(intent, catalog) if intent.switch is not None else None
+    if why_not is not None:
+        yield Cleaning(intent=intent, paths=(), size_bytes=0, changed=(), missing=(why_not,))
+    else:
+        yield _look(journal, intent)
 
 
 def left_until(journal: Journal, intent: SwapIntent) -> float | None:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from packstone.rewrite.codecs.text_codec import TextCodec, codec_by_ending, codec_by_magic, format_of, read_text
-from packstone.tables.hive.file_verdict import FileFacts, Verdict, not_merged
+from packstone.tables.hive.file_verdict import HEAD_BYTES, FileFacts, Verdict, not_merged
 from packstone.tables.hive.known_outputs import inner_ending
 from packstone.tables.hive.text_facts import NO_TEXT, WIDE_MARKS, text_facts
 
@@ -24,18 +24,19 @@ def compressed_facts(look: LookedAt) -> FileFacts:
     if shown is not None and shown is not codec:
         why = f"its name says {codec} but its content is {shown}"
         return not_merged(look.file, look.file_format, verdict=Verdict.UNREADABLE, why=why)
-    text = _first_text(look, codec)
-    inner = replace(look, head=text, ending=inner_ending(look.file.name), file_format=format_of(codec))
+    text, is_whole = _first_text(look, codec)
+    ending, file_format = inner_ending(look.file.name), format_of(codec)
+    inner = replace(look, head=text, is_whole=is_whole, ending=ending, file_format=file_format)
     if NO_TEXT.search(text) and not text.startswith(WIDE_MARKS):
         return inner.left_alone(f"what it holds under {codec} is no text")
     return replace(text_facts(inner), codec=codec.value)
 
 
-def _first_text(look: LookedAt, codec: TextCodec) -> bytes:
-    """As much text as one looks at of a plain file, or all there is."""
+def _first_text(look: LookedAt, codec: TextCodec) -> tuple[bytes, bool]:
+    """As much text as one looks at of a plain file, and whether that is all there is."""
     text = b""
     for chunk in read_text(look.io, look.path, codec=codec):
         text += chunk
-        if len(text) >= len(look.head):
-            break
-    return text
+        if len(text) > HEAD_BYTES:
+            return text[:HEAD_BYTES], False
+    return text, True

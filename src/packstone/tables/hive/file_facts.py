@@ -9,15 +9,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from packstone.errors import UnreadableFileError
+from packstone.errors import PackstoneError, UnreadableFileError
 from packstone.model.file_format import FileFormat
 from packstone.model.unit import How
+from packstone.rewrite.blame_file import is_storage_failure, one_line, tell_error
 from packstone.rewrite.block_files import avro_blocks, rc_file, sequence_file
 from packstone.rewrite.codecs.text_codec import TextCodec, format_of
-from packstone.rewrite.parquet.footer import one_line
 from packstone.tables.hive.block_file_facts import block_file_facts
 from packstone.tables.hive.compressed_facts import compressed_facts
-from packstone.tables.hive.file_verdict import FileFacts, LookedAt, Verdict, not_merged
+from packstone.tables.hive.file_verdict import HEAD_BYTES, FileFacts, LookedAt, Verdict, not_merged
 from packstone.tables.hive.orc_facts import orc_facts
 from packstone.tables.hive.parquet_facts import parquet_facts
 from packstone.tables.hive.text_facts import NO_TEXT, WIDE_MARKS, text_facts
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from packstone.model.files import FileEntry
     from packstone.storage.fileio import FileIO
 
-_HEAD_BYTES = 64 << 10
 _KEY_CLASS_WITHIN = 64  # the first thing in the header of a SequenceFile
 
 
@@ -103,15 +102,24 @@ def read_file_facts(io: FileIO, directory: str, file: FileEntry, *, codec: str) 
     found = FileFormat.UNKNOWN
     try:
         with io.open_input(path) as source:
-            head = source.read_at(min(_HEAD_BYTES, file.size_bytes), 0)
+            head = source.read_at(min(HEAD_BYTES, file.size_bytes), 0)
         ending = file.name.rpartition(".")[2].lower() if "." in file.name else ""
         found = _format_of(head, ending)
-        look = LookedAt(io=io, path=path, file=file, file_format=found, head=head, ending=ending, codec=codec)
+        is_whole = len(head) >= file.size_bytes
+        look = LookedAt(
+            io=io, path=path, file=file, file_format=found, head=head, is_whole=is_whole, ending=ending, codec=codec
+        )
         return _facts(look)
     except UnreadableFileError as error:
         why = error.message
     except OSError as error:
+        if is_storage_failure(error):
+            raise
         found, why = FileFormat.UNKNOWN, f"it cannot be read: {one_line(error)}"
+    except PackstoneError:
+        raise
+    except Exception as error:  # noqa: BLE001 - damaged bytes make decoders raise anything
+        why = f"{path} cannot be decoded: {tell_error(error)}."
     now = io.stat(path)
     if now is None or (now.size_bytes, now.mtime_ns) != (file.size_bytes, file.mtime_ns):
         why = "it changed or was removed since it was listed"  # somebody is at work there; nothing is broken

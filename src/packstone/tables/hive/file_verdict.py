@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from packstone.model.file_format import FileFormat
+from packstone.tables.hive.header_line import FirstLine
 
 if TYPE_CHECKING:
     from packstone.model.files import FileEntry
     from packstone.storage.fileio import FileIO
+
+
+HEAD_BYTES: Final = 64 << 10  # as much of a file, or of its text, is looked at
 
 
 class Verdict(StrEnum):
@@ -32,7 +36,7 @@ class FileFacts:
     group: str = ""
     rows: int = 0
     codec: str = ""
-    first_line: str = ""
+    first_line: FirstLine | None = None  # of text that may have a header
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,10 +48,13 @@ class LookedAt:
     file: FileEntry
     file_format: FileFormat
     head: bytes  # the first 64 KiB
+    is_whole: bool  # whether that is all
     ending: str  # of its name, in lower case
     codec: str  # the one asked for, or ``keep``
 
-    def mergeable(self, shared: str, *, rows: int = 0, codec: str = "", first_line: str = "") -> FileFacts:
+    def mergeable(
+        self, shared: str, *, rows: int = 0, codec: str = "", first_line: FirstLine | None = None
+    ) -> FileFacts:
         """It is merged with the files that share this line; ending, owner, mode and ACL must always agree."""
         return FileFacts(
             name=self.file.name,

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from packstone.errors import PackstoneError
+from packstone.rewrite.blame_file import tell_error
 from packstone.rewrite.kernels.merge_kernel import Written
 from packstone.rewrite.kernels.registry import kernel_of
 
@@ -36,6 +37,7 @@ def fingerprint_files(io: FileIO, files: FilesToProve) -> Proof:
     """Read the files and reduce their rows to one fingerprint."""
     try:
         found = kernel_of(files.file_format).fingerprint(io, files.paths, written=files.written)
-    except (PackstoneError, OSError) as error:
-        return Proof(number=files.number, fingerprint="", error=str(error))
+    except Exception as error:  # noqa: BLE001 - damaged bytes make decoders raise anything
+        said = str(error) if isinstance(error, (PackstoneError, OSError)) else tell_error(error)
+        return Proof(number=files.number, fingerprint="", error=said)
     return Proof(number=files.number, fingerprint=str(found))

@@ -6,13 +6,18 @@ import posixpath
 import re
 from typing import TYPE_CHECKING
 
+from packstone.errors import CorruptionError
+
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from packstone.model.files import FileEntry
-    from packstone.tables.hive.journal import Journal
+    from packstone.tables.hive.journal import Journal, SwapIntent
     from packstone.tables.hive.listing import PartitionListing
 
 # Digits at the end of a name are a task id to Hive, which removes "duplicates" of one task (HIVE-17403); ours end
 # in a letter.
+OUTPUT_PREFIX = "packstone-"
 _OUTPUT = re.compile(r"^packstone-(?P<run>\d{8}T\d{6}-[0-9a-f]{6})-\d{5,}m(\.|$)")
 _CODEC_ENDINGS = frozenset({"gz", "bz2", "zst", "lz4", "snappy", "deflate"})
 
@@ -22,7 +27,7 @@ def output_name(run: str, unit: int, inputs: tuple[FileEntry, ...]) -> str:
     endings = [_whole_ending(file.name) for file in inputs]
     # In capitals or not, it is one ending; without it, readers would not know how a file is compressed.
     ending = endings[0] if len({one.lower() for one in endings}) == 1 else ""
-    return f"packstone-{run}-{unit:05d}m{ending}"
+    return f"{OUTPUT_PREFIX}{run}-{unit:05d}m{ending}"
 
 
 def inner_ending(name: str) -> str:
@@ -60,7 +65,15 @@ def known_outputs(journal: Journal, listing: PartitionListing) -> frozenset[str]
 def _recorded(journal: Journal, run: str, partition: str) -> dict[str, tuple[int, int]]:
     return {
         output.name: (output.size_bytes, output.mtime_ns)
-        for intent in journal.read_intents(run)
-        if intent.partition == partition and journal.has_mark(intent, "done")
+        for intent in _readable_intents(journal, run, partition)
+        if journal.has_mark(intent, "done")
         for output in intent.outputs
     }
+
+
+def _readable_intents(journal: Journal, run: str, partition: str) -> Iterator[SwapIntent]:
+    """A damaged record of a run that is over makes its outputs files like any other; they may be merged once more."""
+    try:
+        yield from journal.read_intents(run, partition=partition)
+    except CorruptionError:
+        return

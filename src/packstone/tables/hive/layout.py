@@ -23,7 +23,7 @@ from urllib.parse import quote
 
 from packstone.errors import RefusedError
 from packstone.storage.location import is_store_root
-from packstone.tables.state_folder import STATE_FOLDER, find_state_folder
+from packstone.tables.state_folder import STATE_FOLDER, find_state_folder, is_of_namesake
 
 if TYPE_CHECKING:
     from packstone.storage.fileio import FileIO
@@ -55,6 +55,19 @@ class TableLayout:
         if path.startswith(f"{self.versions}/"):
             return path[len(self.versions) + 1 :].partition("/")[2] or None
         return None
+
+    def is_folder_of(self, directory: str, partition: str) -> bool:
+        """Whether a partition can be in this folder: its own, or one that a run of ours published for it."""
+        if directory == self.directory(partition):
+            return True
+        run, _, below = directory.removeprefix(f"{self.versions}/").partition("/")
+        inside = directory.startswith(f"{self.versions}/") and run not in {"", ".", ".."}
+        whole = posixpath.basename(self.root)
+        return inside and below in {partition or whole, f"{whole}/{partition}" if partition else whole}
+
+    def version(self, run: str, partition: str) -> str:
+        """Name the folder that a run publishes a partition in."""
+        return f"{self.versions}/{run}/{partition or posixpath.basename(self.root)}"
 
     @property
     def versions(self) -> str:
@@ -118,19 +131,40 @@ def check_not_nested(io: FileIO, layout: TableLayout) -> None:
     """Refuse a folder that lies in what Packstone already keeps records of as one table.
 
     Owners and journals belong to a table. If ``lake`` and ``lake/orders`` were two, a run on one would not see the
-    half-done swap of the other, and merge its files: rows would double.
+    half-done swap of the other, and merge its files: rows would double. A state folder without runs holds nothing back.
     """
-    at = layout.root
+    _check_own_state(io, layout)
+    at = posixpath.dirname(layout.root)
     while at and not is_store_root(at):
         parent, name = posixpath.split(at)
-        places = (f"{parent.rstrip('/')}/{STATE_FOLDER}/{name}", f"{at}/{STATE_FOLDER}/{name}")
-        if at != layout.root and any(io.stat(f"{place}/runs") is not None for place in places):
+        is_beside = _has_runs(io, f"{parent.rstrip('/')}/{STATE_FOLDER}/{name}")
+        if is_beside or (_has_runs(io, f"{at}/{STATE_FOLDER}/{name}") and not is_of_namesake(io, at)):
             raise RefusedError(
-                f"{layout.root} lies in {at}, which packstone keeps records of as one table; give {at} itself, or "
-                f"remove {places[0]} if it is no table any more.",
+                f"{layout.root} lies in {at}, which packstone keeps records of as one table; give {at} itself.",
                 table=at,
             )
         at = parent
+
+
+def _check_own_state(io: FileIO, layout: TableLayout) -> None:
+    """Refuse a table whose state can only be in its root, where that of a table of the same name already is."""
+    name = posixpath.basename(layout.root)
+    is_inside = layout.state == f"{layout.root}/{STATE_FOLDER}/{name}"
+    if is_inside and _has_runs(io, layout.state) and is_of_namesake(io, layout.root):
+        raise RefusedError(
+            f"{layout.state} holds the records of the table {layout.root}/{name}, and no records can be kept beside "
+            f"{layout.root}; give {layout.root}/{name}.",
+            table=layout.root,
+        )
+
+
+def _has_runs(io: FileIO, state: str) -> bool:
+    if io.stat(f"{state}/runs") is None:
+        return False
+    try:
+        return next(iter(io.list_dir(f"{state}/runs")), None) is not None
+    except OSError:
+        return True  # it exists and cannot be listed: it may hold anything
 
 
 def own_tables_below(io: FileIO, directory: str) -> frozenset[str]:
@@ -139,7 +173,8 @@ def own_tables_below(io: FileIO, directory: str) -> frozenset[str]:
         names = [entry.name for entry in io.list_dir(f"{directory}/{STATE_FOLDER}")]
     except OSError:
         return frozenset()
-    states = (name for name in names if name != posixpath.basename(directory))
+    own = posixpath.basename(directory)
+    states = (name for name in names if name != own or is_of_namesake(io, directory))
     return frozenset(name for name in states if io.stat(f"{directory}/{STATE_FOLDER}/{name}/runs") is not None)
 
 

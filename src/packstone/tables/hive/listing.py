@@ -50,9 +50,10 @@ class PartitionListing:
         """The bytes of its visible data files."""
         return sum(file.size_bytes for file in self.files)
 
-    def header_lines(self, given: int) -> int:
-        """How many lines at the beginning of a text file are no rows: the metastore knows best."""
-        return (self.told.header_lines if self.told is not None else 0) or given
+    def header_lines(self, given: int | None) -> int | None:
+        """How many lines at the beginning of a text file are no rows: the metastore knows best; None: nobody said."""
+        told = self.told.header_lines if self.told is not None else None
+        return told if told or given is None else given
 
     def __str__(self) -> str:
         return f"{self.partition or '.'} {len(self.files)} files {self.total_bytes}B"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from packstone.errors import UnfaithfulError
 from packstone.rewrite.parquet.footer import read_footer_facts
 from packstone.rewrite.parquet.writer import why_unfaithful
 
@@ -17,7 +18,10 @@ _UNFAITHFUL: dict[tuple[str, str], str] = {}
 
 def parquet_facts(look: LookedAt) -> FileFacts:
     """Files that agree in schema, codec and their writer's semantics are merged."""
-    footer = read_footer_facts(look.io, look.path, codec=look.codec)
+    try:
+        footer = read_footer_facts(look.io, look.path, codec=look.codec)
+    except UnfaithfulError as error:
+        return look.left_alone(error.message)
     unfaithful = _why_unfaithful(look.io, look.path, agreement=footer.agreement, codec=look.codec)
     if unfaithful:
         return look.left_alone(f"it cannot be written back identically: {unfaithful}")

@@ -11,6 +11,7 @@ from packstone.strategy.pick import Pick
 from packstone.strategy.small_files import Candidate, SmallFilesOptions, is_small, pick_small_files
 from packstone.tables.hive.file_facts import MERGED_FORMATS
 from packstone.tables.hive.file_verdict import Verdict
+from packstone.tables.hive.header_line import why_maybe_header
 from packstone.tables.hive.layout import KEPT_SUFFIX
 from packstone.tables.hive.telling_names import bucket_name, newest_offsets
 
@@ -39,7 +40,6 @@ class PlannedUnit:
     file_format: str
     group: str
     why: str
-    warning: str = ""
 
     @property
     def input_bytes(self) -> int:
@@ -130,16 +130,22 @@ def plan_partition(
     for answer in pick_small_files(candidates, small_files_options(options)):
         if isinstance(answer, Pick):
             inputs = tuple(usable[at] for at in answer.inputs)
-            units.append(_unit(inputs, facts, answer, header_lines=listing.header_lines(options.header_lines)))
+            units.append(_unit(inputs, facts, answer))
         else:
             what = listing.partition or listing.directory
+            if answer.candidate is not None:
+                name = usable[answer.candidate].name
+                what = f"{listing.partition}/{name}" if listing.partition else name
             skipped.append(Skipped(what=what, why=answer.why, kind=SkipKind.NOT_NEEDED))
+    if listing.header_lines(options.header_lines) is None:
+        maybe_headed = {unit.group: why for unit in units if (why := _why_maybe_header(unit.group, usable, facts))}
+        what = listing.partition or listing.directory
+        skipped += [Skipped(what=what, why=why, kind=SkipKind.LEFT_ALONE) for why in maybe_headed.values()]
+        units = [unit for unit in units if unit.group not in maybe_headed]
     return PartitionPlan(listing=listing, units=tuple(units), skipped=tuple(skipped))
 
 
-def _unit(
-    inputs: tuple[FileEntry, ...], facts: Mapping[str, FileFacts], pick: Pick[ExactSize], *, header_lines: int
-) -> PlannedUnit:
+def _unit(inputs: tuple[FileEntry, ...], facts: Mapping[str, FileFacts], pick: Pick[ExactSize]) -> PlannedUnit:
     first = facts[inputs[0].name]
     return PlannedUnit(
         inputs=inputs,
@@ -147,16 +153,13 @@ def _unit(
         file_format=first.file_format,
         group=first.group,
         why=pick.why,
-        warning="" if header_lines else _header_warning([facts[file.name].first_line for file in inputs]),
     )
 
 
-def _header_warning(first_lines: list[str]) -> str:
-    """A line with which every text file begins may be a header: once merged, readers that skip one see the others."""
-    if not first_lines[0].strip() or len(set(first_lines)) > 1:
-        return ""
-    line = first_lines[0][:60]
-    return f"All {len(first_lines)} files begin with the line {line!r}; if it is a header, give --header 1."
+def _why_maybe_header(group: str, files: list[FileEntry], facts: Mapping[str, FileFacts]) -> str | None:
+    """Ask all files of a group, those too that are not picked now: what is decided holds for later rounds as well."""
+    of_group = (facts[file.name] for file in files if facts[file.name].group == group)
+    return why_maybe_header([found.first_line for found in of_group if found.first_line is not None])
 
 
 def _not_mergeable(

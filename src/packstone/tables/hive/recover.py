@@ -5,10 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from packstone.errors import CommitUnknownError, ConflictError
+from packstone.errors import CommitUnknownError, ConflictError, CorruptionError
+from packstone.model.codec import dump_record
 from packstone.storage.fileio import Kind
 from packstone.storage.ownership import Owner, claim, may_take_over, read_owner, release
-from packstone.tables.hive.layout import PLAN_PREFIX
+from packstone.tables.hive.journal import Ended
+from packstone.tables.hive.layout import KEPT_SUFFIX, PLAN_PREFIX
 from packstone.tables.hive.restore import restore_swap
 from packstone.tables.hive.swap import recover_swap
 from packstone.tables.hive.switch import recover_switch
@@ -27,14 +29,24 @@ _NAMELESS_SECONDS = 60  # a run writes its name within milliseconds of making it
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recovered:
-    """One thing that was mended, or that somebody alive still works on."""
+    """One thing that was finished or undone, or that was left alone, and why."""
 
     run: str
     partition: str
     action: str
+    is_damaged: bool = False  # a record cannot be read, so it is not known which partitions are half done
 
     def __str__(self) -> str:
         return f"run {self.run}, {self.partition or 'the table'}: {self.action}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _OpenRun:
+    """A run that has not ended: what it left half-way, or why that cannot be known."""
+
+    run: str
+    pending: tuple[SwapIntent, ...] = ()
+    damage: str = ""
 
 
 def recover_table(
@@ -45,25 +57,97 @@ def recover_table(
     take_over: bool = False,
     catalog: LocationCatalog | None = None,
 ) -> tuple[Recovered, ...]:
-    """Finish or undo every swap that stopped half-way and whose owner is dead; remove dead runs' staging."""
+    """Finish or undo every swap that stopped half-way and whose owner is dead; remove dead runs' staging.
+
+    All records are read before anything is changed: one of a newer packstone refuses the whole table.
+    """
     io, layout = journal.io, journal.layout
     done: list[Recovered] = []
-    for run in journal.list_runs():
-        if run == me.run or is_ended(journal, run):
+    for found in list(_open_runs(journal, besides=me.run)):
+        run = found.run
+        if found.damage:
+            done.append(_left(run, found.damage, is_damaged=True))
             continue
         is_dead_run = _is_run_dead(journal, run, now_seconds=now_seconds, take_over=take_over)
         if is_dead_run:
             journal.fence_run(run)
-        pending = list(_pending(journal, run))
+        pending = list(_pending(journal, run))  # again: it may have gone on until it was fenced
         done.extend(
             _recover_one(journal, intent, me=me, now_seconds=now_seconds, take_over=take_over, catalog=catalog)
             for intent in pending
         )
+        unexplained = unexplained_backup(journal, run) if is_dead_run and not pending else ""
+        if unexplained:
+            done.append(_left(run, unexplained, is_damaged=True))
+            continue
         had_staging = io.stat(layout.staging(run)) is not None
         if is_dead_run and end_run(journal, run) and had_staging and not pending:
             done.append(Recovered(run=run, partition="", action="staging removed"))
     _remove_old_plans(journal, now_seconds=now_seconds)
     return tuple(done)
+
+
+def _left(run: str, why: str, *, is_damaged: bool = False) -> Recovered:
+    return Recovered(run=run, partition="", action=f"left alone: {why}", is_damaged=is_damaged)
+
+
+def _open_runs(journal: Journal, *, besides: str = "") -> Iterator[_OpenRun]:
+    """Read what the runs that have not ended left; RefusedError if a newer packstone wrote it."""
+    for run in journal.list_runs():
+        if run == besides or is_ended(journal, run):
+            continue
+        try:
+            yield _OpenRun(run=run, pending=tuple(_pending(journal, run)))
+        except CorruptionError as error:
+            yield _OpenRun(run=run, damage=error.message)
+
+
+def unexplained_backups(journal: Journal) -> Iterator[Recovered]:
+    """Name the runs whose backup holds originals that no record explains; run by run, whether they ended or not."""
+    try:
+        runs = sorted(entry.name for entry in journal.io.list_dir(f"{journal.layout.state}/backup"))
+    except FileNotFoundError:
+        return
+    for run in runs:
+        try:
+            why = unexplained_backup(journal, run)
+        except CorruptionError as error:
+            why = error.message
+        if why:
+            yield _left(run, why, is_damaged=True)
+
+
+def unexplained_backup(journal: Journal, run: str) -> str:
+    """Say which kept originals no intent of a run names: the table may lack their rows. Empty if there are none."""
+    folder = journal.layout.backup(run)
+    lost = sum(1 for _ in _unexplained(journal, run, folder))
+    if not lost:
+        return ""
+    first = next(_unexplained(journal, run, folder), folder)
+    return (
+        f"the backup {folder} holds {lost} originals that no record explains, the first {first}; their rows may be "
+        "missing from the table. All files are kept: put the records of the run back, or compare the rows and move the "
+        "originals into the table by hand"
+    )
+
+
+def _unexplained(journal: Journal, run: str, folder: str) -> Iterator[str]:
+    """Yield the kept files below a backup folder that no record names; it reads one partition's records at a time."""
+    try:
+        entries = sorted(journal.io.list_dir(folder), key=lambda entry: entry.name)
+    except (FileNotFoundError, NotADirectoryError):
+        return
+    kept = [f"{folder}/{entry.name}" for entry in entries if entry.name.endswith(KEPT_SUFFIX)]
+    if kept:
+        partition = folder.removeprefix(journal.layout.backup(run)).removeprefix("/")
+        known: set[str] = set()
+        for intent in journal.read_intents(run, partition=partition):
+            known |= {intent.kept(file) for file in intent.inputs}
+            known |= {intent.kept_summary(number) for number in range(len(intent.summaries))}
+        yield from (path for path in kept if path not in known)
+    for entry in entries:
+        if entry.kind is Kind.DIRECTORY:
+            yield from _unexplained(journal, run, f"{folder}/{entry.name}")
 
 
 def _remove_old_plans(journal: Journal, *, now_seconds: float) -> None:
@@ -105,7 +189,7 @@ def end_run(journal: Journal, run: str, *, keep_staging: bool = False) -> bool:
     if not keep_staging:
         io.remove_tree(layout.staging(run))
     if keep_staging or any(True for _ in journal.read_intents(run)):
-        io.replace(f"{layout.run(run)}/{_ENDED}", b'{"format_version":1}')
+        io.replace(f"{layout.run(run)}/{_ENDED}", dump_record(Ended(run=run)))
     else:
         io.remove_tree(layout.run(run))
     return True
@@ -126,11 +210,12 @@ def find_unfinished(journal: Journal, partition: str, *, besides: str) -> str | 
     return None
 
 
-def unfinished_swaps(journal: Journal) -> Iterator[SwapIntent]:
-    """Name the swaps that stopped half-way: part of their rows is in the backup until somebody recovers."""
-    for run in journal.list_runs():
-        if not is_ended(journal, run):
-            yield from _pending(journal, run)
+def unfinished_swaps(journal: Journal) -> Iterator[SwapIntent | Recovered]:
+    """Name the swaps that stopped half-way: part of their rows is in the backup; or why a run's are not known."""
+    for found in _open_runs(journal):
+        yield from found.pending
+        if found.damage:
+            yield _left(found.run, found.damage, is_damaged=True)
 
 
 def _pending(journal: Journal, run: str) -> Iterator[SwapIntent]:
@@ -161,7 +246,7 @@ def _recover_one(
     folder = layout.owners(intent.partition)
     what = layout.directory(intent.partition)
     number, owner = read_owner(io, folder)
-    mine = owner is not None and owner.run == me.run
+    mine = isinstance(owner, Owner) and owner.run == me.run
     try:
         if not mine:
             number = claim(io, folder, me, what=what, now_seconds=now_seconds, take_over=take_over)

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from packstone.errors import InvalidInputError, RefusedError
-from packstone.tables.hive.journal import Journal, Mark, SwapIntent, remove_empty_backup
-from packstone.tables.hive.swap import put_back
+from packstone.tables.hive.journal import Journal, Mark, SwapIntent, check_reachable, remove_empty_backup
+from packstone.tables.hive.swap import check_originals, check_outputs_known, put_back
 from packstone.tables.hive.switch import check_switch_restorable, restore_switch
+from packstone.tables.state_folder import make_staging
 
 if TYPE_CHECKING:
     from packstone.storage.fileio import FileIO
@@ -48,17 +49,19 @@ def restore_swap(
 
     What is taken out waits in the staging of the run that does this: whoever ends that run removes it.
     """
+    io = journal.io
+    check_reachable(io, journal.layout, intent)
     if intent.switch is not None:
         restore_switch(journal, intent, catalog=catalog, now_seconds=now_seconds)
         return
-    io = journal.io
+    check_originals(io, intent)
     journal.write_mark(intent, "restoring", Mark(at=now_seconds))
     trash = f"{journal.layout.staging(by)}/{intent.run}-{intent.key}"
-    io.make_dirs(trash)
+    make_staging(io, journal.layout.state, trash)
     for output in intent.outputs:
         if is_as_recorded(io, intent, output):
             io.move(intent.published(output), f"{trash}/{output.name}")
-    for file in intent.inputs:
+    for file in reversed(intent.inputs):
         put_back(io, intent, file)
     _put_summaries_back(io, intent)
     io.sync_dir(intent.directory)
@@ -78,6 +81,7 @@ def _check_restorable(
     catalog: LocationCatalog | None,
 ) -> None:
     io = journal.io
+    check_reachable(io, journal.layout, intent)
     if journal.has_mark(intent, "cleaned", "cleaning"):
         raise RefusedError(f"The originals of run {intent.run} were cleaned away; it cannot be undone any more.")
     if journal.has_mark(intent, "restoring"):
@@ -89,6 +93,7 @@ def _check_restorable(
     if intent.switch is not None:
         check_switch_restorable(io, intent, catalog=catalog)
         return
+    check_outputs_known(journal, intent)
     for file in intent.inputs:
         if io.stat(intent.kept(file)) is None:
             raise RefusedError(f"The original {intent.kept(file)} is gone; nothing was changed.")
@@ -130,7 +135,7 @@ def who_merged(journal: Journal, intent: SwapIntent, output: OutputFile) -> str 
     for run in reversed(journal.list_runs()):
         if run[:_SECOND_CHARS] < intent.run[:_SECOND_CHARS]:
             return None
-        for later in journal.read_intents(run):
+        for later in journal.read_intents(run, partition=intent.partition):
             took = any(later.place(file) == intent.published(output) for file in later.inputs)
             if took and journal.has_mark(later, "done") and not journal.has_mark(later, "restored"):
                 return run

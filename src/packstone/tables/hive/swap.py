@@ -9,7 +9,12 @@ back is running the inverse. Which of the two ``recover`` does is decided by wha
 
     all outputs published                                      -> forward (only the mark is missing)
     outputs all present, originals all unchanged or kept       -> forward
-    anything else                                              -> back
+    originals all in their places or kept                      -> back
+    an original lost after it was moved                        -> left as it is: the merged file may hold its only copy
+
+Originals move out in their order and back in the opposite one, so at any time those that are out come before those that
+are in. That tells a file which somebody removed from the table (one before it is still in its place) from one that was
+lost from the backup.
 """
 
 from __future__ import annotations
@@ -20,7 +25,18 @@ import time
 from typing import TYPE_CHECKING
 
 from packstone.errors import CommitUnknownError, ConflictError, RefusedError
-from packstone.tables.hive.journal import Journal, Mark, OutputFile, SwapIntent, remove_empty_backup
+from packstone.tables.hive.journal import (
+    Journal,
+    Mark,
+    OutputFile,
+    SwapIntent,
+    check_reachable,
+    make_backup,
+    make_backup_again,
+    remove_empty_backup,
+)
+from packstone.tables.hive.known_outputs import OUTPUT_PREFIX
+from packstone.tables.state_folder import make_staging
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -52,7 +68,7 @@ def commit_swap(
     one of the two sees the other.
     """
     try:
-        journal.io.make_dirs(intent.backup_directory)
+        make_backup(journal.io, journal.layout, intent)
         journal.write_intent(intent)
         check_ours()
         swap_ms = _swap(journal, intent, now_seconds=now_seconds, check_ours=check_ours)
@@ -72,6 +88,7 @@ def _swap(journal: Journal, intent: SwapIntent, *, now_seconds: float, check_our
         _check_outputs_staged(io, intent)
         _move_inputs_out(io, intent)
         check_ours()
+        check_reachable(io, journal.layout, intent)
         _move_outputs_in(io, intent)
     except ConflictError as conflict:
         check_ours()
@@ -83,14 +100,17 @@ def _swap(journal: Journal, intent: SwapIntent, *, now_seconds: float, check_our
 def recover_swap(journal: Journal, intent: SwapIntent, *, now_seconds: float) -> str:
     """Finish or undo a swap whose owner died; return which."""
     io = journal.io
+    check_reachable(io, journal.layout, intent)
     if _may_go_forward(io, intent):
         if not all(_is_output(io.stat(intent.published(output)), output) for output in intent.outputs):
-            io.make_dirs(intent.backup_directory)  # empty, it may have been tidied away
+            make_backup_again(io, journal.layout, intent)
             _move_inputs_out(io, intent)
             _move_outputs_in(io, intent)
         _move_summaries_out(io, intent)
         journal.write_mark(intent, "done", Mark(at=now_seconds, why="recovered"))
         return "finished"
+    check_originals(io, intent)
+    check_outputs_known(journal, intent)
     roll_back(journal, intent, now_seconds=now_seconds, why="recovered")
     return "undone"
 
@@ -108,15 +128,54 @@ def roll_back(journal: Journal, intent: SwapIntent, *, now_seconds: float, why: 
     _check_can_roll_back(io, intent)
     for output in intent.outputs:
         if _is_output(io.stat(intent.published(output)), output):
-            io.make_dirs(posixpath.dirname(output.staged_path))
+            make_staging(io, journal.layout.state, posixpath.dirname(output.staged_path))
             io.move(intent.published(output), output.staged_path)
-    for file in intent.inputs:
+    for file in reversed(intent.inputs):
         put_back(io, intent, file)
     for folder in (intent.directory, intent.backup_directory):
         if io.stat(folder) is not None:
             io.sync_dir(folder)
     journal.write_mark(intent, "undone", Mark(at=now_seconds, why=why))
     remove_empty_backup(io, intent)
+
+
+def check_originals(io: FileIO, intent: SwapIntent) -> None:
+    """CommitUnknownError if an original that was moved out is in neither place: undoing would lose its rows."""
+    lost: list[FileEntry] = []
+    for file in intent.inputs:
+        place, kept = io.stat(intent.place(file)), io.stat(intent.kept(file))
+        if kept is None and _is(place, file):
+            break  # not moved yet, and so are all that follow
+        if kept is None and place is None:
+            lost.append(file)
+    if not lost or io.stat(intent.directory) is None:
+        return
+    merged = [p for o in intent.outputs for p in (intent.published(o), o.staged_path) if io.stat(p) is not None]
+    rows = f"their rows are in {merged[0]}" if len(merged) == len(intent.outputs) == 1 else "no file was touched"
+    raise CommitUnknownError(
+        f"{len(lost)} of {len(intent.inputs)} originals, the first {intent.place(lost[0])}, are neither there nor in "
+        f"{intent.backup_directory}, so the swap can be neither finished nor undone; {rows}. Put them back into "
+        f"{intent.directory}, and run `packstone recover` again."
+    )
+
+
+def check_outputs_known(journal: Journal, intent: SwapIntent) -> None:
+    """CommitUnknownError if the partition holds a merged file of the run that no record names.
+
+    It would stay when the originals return, and their rows would be there twice.
+    """
+    intents = journal.read_intents(intent.run, partition=intent.partition)
+    known = {output.name for one in intents for output in one.outputs}
+    try:
+        names = sorted(entry.name for entry in journal.io.list_dir(intent.directory))
+    except FileNotFoundError:
+        return
+    for name in names:
+        if name.startswith(f"{OUTPUT_PREFIX}{intent.run}-") and name not in known:
+            raise CommitUnknownError(
+                f"{intent.directory}/{name} was written by run {intent.run}, and no record of the run names it; "
+                "nothing was changed, because its rows would be there twice."
+            )
 
 
 def put_back(io: FileIO, intent: SwapIntent, file: FileEntry) -> None:
@@ -128,7 +187,7 @@ def put_back(io: FileIO, intent: SwapIntent, file: FileEntry) -> None:
         io.move(intent.kept(file), intent.place(file))
     except FileExistsError:
         raise CommitUnknownError(
-            f"{intent.place(file)} and its original {intent.kept(file)} both exist; move one of them away and run "
+            f"{intent.place(file)} and its original {intent.kept(file)} both exist; move the first one away and run "
             "`packstone recover` again."
         ) from None
 
@@ -138,8 +197,8 @@ def _check_can_roll_back(io: FileIO, intent: SwapIntent) -> None:
     if io.stat(intent.directory) is not None or not any(io.stat(intent.kept(file)) for file in intent.inputs):
         return
     raise CommitUnknownError(
-        f"{intent.directory} was removed before its swap was finished; make it again and run `packstone recover` to "
-        f"get the originals back, or remove {intent.backup_directory} to give them up."
+        f"{intent.directory} was removed before its swap was finished; its originals are in {intent.backup_directory}. "
+        "Make the folder again and run `packstone recover` to get them back; then remove them if nobody wants them."
     )
 
 

@@ -199,7 +199,7 @@ def switched_folders(journal: Journal) -> dict[str, str]:
         return {}
     found: dict[str, str] = {}
     for run in journal.list_runs():
-        for intent in journal.read_intents(run):
+        for intent in journal.read_intents(run) if journal.closed_at(run) is None else ():
             is_over = not journal.has_mark(intent, "done") or journal.has_mark(intent, "restored")
             if intent.switch is not None and not is_over:
                 where = f"{intent.switch.new_location}; give {intent.switch.table} by its name, with --metastore"

@@ -99,6 +99,9 @@ def _framed(table: TableFacts, partition: PartitionFacts | None) -> str | None:
     storage = partition.storage if partition is not None else table.storage
     if table.file_format(storage) is not FileFormat.TEXT:
         return None
+    options = {key.lower(): value.lower() for key, value in table.storage.serde_params.items()}
+    if table.provider == "json" and options.get("multiline") == "true":
+        return "has files that are one JSON document each (multiLine), not lines"
     for key in _DELIMITERS:
         given = storage.serde_params.get(key) or table.params.get(key)
         if given not in (None, "", "\n", "\\n", "10"):

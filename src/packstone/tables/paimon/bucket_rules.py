@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
-from functools import partial
+from functools import cache, partial
 from typing import TYPE_CHECKING
 
+from packstone.errors import CorruptionError
 from packstone.model.paimon_options import PaimonStrategy
 from packstone.strategy.append_bins import AppendOptions
 from packstone.strategy.bucketed_append import BucketedAppendOptions
@@ -14,6 +15,7 @@ from packstone.strategy.offpeak import OffPeakHours
 from packstone.strategy.sections import SectionOptions
 from packstone.strategy.universal import Generation, UniversalOptions
 from packstone.tables.paimon.bucket_view import key_order, oldest_second
+from packstone.tables.paimon.merge_specs import refuse_schema
 from packstone.tables.paimon.plan_bucket import BucketRules
 
 if TYPE_CHECKING:
@@ -80,7 +82,14 @@ def bucket_rules(
         now_local_ms=now.local_ms,
         offpeak_ratio_pct=_offpeak_ratio(options, now.local.hour),
         may_be_expired=_expiry_test(options, now, schemas),
+        refuse_schema=cache(lambda schema_id: _refuse_schema(schema, schemas, schema_id)),
     )
+
+
+def _refuse_schema(schema: TableSchema, schemas: Mapping[int, TableSchema], schema_id: int) -> str | None:
+    if schema_id not in schemas:
+        raise CorruptionError(f"A data file is of schema {schema_id}, and schema/schema-{schema_id} is missing.")
+    return refuse_schema(schema, schemas[schema_id])
 
 
 def strategy_name(options: TableOptions, asked: PaimonStrategy) -> str:

@@ -150,5 +150,6 @@ def _raise_text(prefix: str) -> str | None:
 
 
 def _raise_bytes(prefix: bytes) -> bytes | None:
-    kept = prefix.rstrip(b"\xff")
+    """The same of bytes; none becomes 0x80, which is negative for Java Paimon up to 1.4."""
+    kept = prefix.rstrip(b"\x7f\xff")
     return kept[:-1] + bytes([kept[-1] + 1]) if kept else None

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from packstone.errors import CorruptionError, InvalidInputError
+from packstone.model.record_fields import checked_name
 from packstone.storage.avro_container import read_records, write_records
 from packstone.storage.fileio import FileIO
 from packstone.tables.paimon.avro_schemas import INDEX_FORMAT_VERSION, INDEX_MANIFEST
@@ -89,7 +90,7 @@ def _entry(record: Mapping[str, Any], path: str) -> IndexEntry:
         partition=record["_PARTITION"],
         bucket=record["_BUCKET"],
         index_type=record["_INDEX_TYPE"],
-        file_name=record["_FILE_NAME"],
+        file_name=checked_name(record["_FILE_NAME"]),
         file_size=record["_FILE_SIZE"],
         row_count=record["_ROW_COUNT"],
         ranges=None if ranges is None else tuple(map(_range, ranges)),

@@ -14,6 +14,7 @@ from typing import Any, Final, TypeAlias
 import numpy as np
 
 from packstone.errors import CorruptionError, InvalidInputError
+from packstone.model.record_fields import checked_name
 from packstone.storage.avro_columns import AvroColumns, Column, Longs, read_columns
 from packstone.storage.avro_container import read_bytes, read_header, read_long
 from packstone.storage.fileio import FileIO
@@ -171,6 +172,16 @@ def _texts(table: AvroColumns, name: str, rows: Longs) -> list[Any]:
     return [None if raw is None else raw.decode() for raw in _raw(table, name, rows)]
 
 
+def _names(table: AvroColumns, name: str, rows: Longs) -> list[Any]:
+    """Names of files in the bucket's folder; one that leads elsewhere is damage, for files are removed by them."""
+    return [None if text is None else checked_name(text) for text in _texts(table, name, rows)]
+
+
+def _name_arrays(table: AvroColumns, name: str, rows: Longs) -> list[Any]:
+    found = _text_arrays(table, name, rows)
+    return [None if names is None else tuple(map(checked_name, names)) for names in found]
+
+
 def _text_arrays(table: AvroColumns, name: str, rows: Longs) -> list[Any]:
     return _arrays(table, name, rows, item=read_bytes)
 
@@ -204,7 +215,7 @@ def _array(body: bytes, at: int, item: Callable[[bytes, int], tuple[Any, int]]) 
 
 
 _FIELDS: Final[Mapping[str, tuple[str, Callable[[AvroColumns, str, Longs], list[Any]]]]] = {
-    "file_name": ("_FILE_NAME", _texts),
+    "file_name": ("_FILE_NAME", _names),
     "file_size": ("_FILE_SIZE", _numbers),
     "row_count": ("_ROW_COUNT", _numbers),
     "min_key": ("_MIN_KEY", _raw),
@@ -213,7 +224,7 @@ _FIELDS: Final[Mapping[str, tuple[str, Callable[[AvroColumns, str, Longs], list[
     "max_sequence_number": ("_MAX_SEQUENCE_NUMBER", _numbers),
     "schema_id": ("_SCHEMA_ID", _numbers),
     "level": ("_LEVEL", _numbers),
-    "extra_files": ("_EXTRA_FILES", _text_arrays),
+    "extra_files": ("_EXTRA_FILES", _name_arrays),
     "creation_time_ms": ("_CREATION_TIME", _numbers),
     "delete_row_count": ("_DELETE_ROW_COUNT", _numbers),
     "embedded_file_index": ("_EMBEDDED_FILE_INDEX", _raw),

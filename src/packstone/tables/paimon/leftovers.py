@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Final
 
 from packstone.errors import CorruptionError, PackstoneError, RefusedError, storage_sentence
 from packstone.model.codec import dump_record, load_record
+from packstone.model.record_fields import AbsolutePath, RunId
 from packstone.storage.ownership import LEASE_SECONDS, ProcessIdentity
 from packstone.tables.paimon.manifest import read_manifest
 from packstone.tables.paimon.manifest_list import read_manifest_list
@@ -42,14 +43,14 @@ _OURS: Final = re.compile(rf".*{_UUID}-\d+(\.[A-Za-z0-9.]+)?")
 class CreatedFiles:
     """Paths that a run is about to create."""
 
-    paths: tuple[str, ...]
+    paths: tuple[AbsolutePath, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunIdentity:
     """The part of a run's record that says whether it lives."""
 
-    run: str
+    run: RunId
     process: ProcessIdentity
 
 

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final, TypeVar
 
 from packstone.errors import CorruptionError, InvalidInputError
+from packstone.model.record_fields import checked_name
 from packstone.storage.avro_container import AvroWriter, plain_schema, read_header, read_records
 from packstone.storage.fileio import FileIO
 from packstone.tables.paimon.avro_schemas import DATA_FILE, FORMAT_VERSION, MANIFEST
@@ -51,7 +52,7 @@ def read_manifest(
         for record in records:
             if wanted is None or wanted(record["_PARTITION"], record["_BUCKET"]):
                 yield _entry(record, unknown)
-    except (KeyError, TypeError, AttributeError) as error:
+    except (KeyError, TypeError, AttributeError, ValueError) as error:
         raise CorruptionError(f"Manifest {path} misses a field: {error}.", path=path) from error
 
 
@@ -141,7 +142,7 @@ def _file(record: Mapping[str, Any], unknown: tuple[tuple[str, str], ...]) -> Da
     extra, stats_cols, write_cols = get("_EXTRA_FILES"), get("_VALUE_STATS_COLS"), get("_WRITE_COLS")
     sequences = get("_WRITE_COLS_SEQUENCES")
     return DataFileMeta(
-        file_name=record["_FILE_NAME"],
+        file_name=checked_name(record["_FILE_NAME"]),
         file_size=record["_FILE_SIZE"],
         row_count=record["_ROW_COUNT"],
         min_key=record["_MIN_KEY"],
@@ -152,7 +153,7 @@ def _file(record: Mapping[str, Any], unknown: tuple[tuple[str, str], ...]) -> Da
         max_sequence_number=record["_MAX_SEQUENCE_NUMBER"],
         schema_id=record["_SCHEMA_ID"],
         level=record["_LEVEL"],
-        extra_files=tuple(extra) if extra else (),
+        extra_files=tuple(map(checked_name, extra)) if extra else (),
         creation_time_ms=get("_CREATION_TIME"),
         delete_row_count=get("_DELETE_ROW_COUNT"),
         embedded_file_index=get("_EMBEDDED_FILE_INDEX"),

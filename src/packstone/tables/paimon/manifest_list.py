@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from packstone.errors import CorruptionError, InvalidInputError
+from packstone.model.record_fields import checked_name
 from packstone.storage.avro_container import plain_schema, read_header, read_records, write_records
 from packstone.storage.fileio import FileIO
 from packstone.tables.paimon.avro_schemas import FORMAT_VERSION, MANIFEST_LIST
@@ -54,7 +55,7 @@ def _meta(record: Mapping[str, Any], unknown: tuple[tuple[str, str], ...], path:
         )
     extra = record.get("_EXTRA_FILES")
     return ManifestFileMeta(
-        file_name=record["_FILE_NAME"],
+        file_name=checked_name(record["_FILE_NAME"]),
         file_size=record["_FILE_SIZE"],
         num_added_files=record["_NUM_ADDED_FILES"],
         num_deleted_files=record["_NUM_DELETED_FILES"],
@@ -67,7 +68,7 @@ def _meta(record: Mapping[str, Any], unknown: tuple[tuple[str, str], ...], path:
         min_row_id=record.get("_MIN_ROW_ID"),
         max_row_id=record.get("_MAX_ROW_ID"),
         total_buckets=record.get("_TOTAL_BUCKETS"),
-        extra_files=None if extra is None else tuple(extra),
+        extra_files=None if extra is None else tuple(map(checked_name, extra)),
         unknown=take_unknown(record, unknown),
     )
 

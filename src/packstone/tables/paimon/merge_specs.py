@@ -1,13 +1,14 @@
 """From planned units to what the merge kernels are told.
 
 A file may be older than the table's schema. Its columns are found by field id, not by name: a renamed column is read
-under its old name, a new one is null in old files, a wider type is cast. What is more than that (a changed nested
-type, a narrowing cast) is refused by name.
+under its old name, a new one is null in old files, a wider type is cast. What is more than that is refused by name: a
+narrowing cast, a nested type whose fields changed in any way (a field that was dropped and added again has another id,
+and readers show null for it), a text or binary that the present length would cut or pad.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from packstone.errors import RefusedError
@@ -20,7 +21,7 @@ from packstone.rewrite.merge.merge_spec import (
     MergeEngine,
 )
 from packstone.tables.paimon.data_file_meta import FileSource
-from packstone.tables.paimon.data_type import TypeRoot
+from packstone.tables.paimon.data_type import MAX_LENGTH, DataField, DataType, TypeRoot
 from packstone.tables.paimon.refusals import file_format_name
 from packstone.tables.paimon.table_schema import KEY_PREFIX, SEQUENCE_NUMBER, VALUE_KIND
 
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from packstone.tables.paimon.data_file_meta import DataFileMeta
-    from packstone.tables.paimon.data_type import DataType
     from packstone.tables.paimon.table_schema import TableSchema
 
 _DEFAULT_AGGREGATE: Final = "last_non_null_value"
@@ -53,30 +53,36 @@ class InputFiles:
             file_format=FileFormat(file_format_name(meta.file_name)),
             size_bytes=meta.file_size,
             rows=meta.row_count,
-            columns=self._columns(self.schemas[meta.schema_id]),
+            columns=self.columns_of(self.schemas[meta.schema_id]),
             sequence_override=self._sequence_override(meta),
             deleted=deleted,
         )
 
-    def _columns(self, written: TableSchema) -> tuple[ColumnSource, ...]:
+    def columns_of(self, written: TableSchema) -> tuple[ColumnSource, ...]:
+        """Say where each column comes from in files of a schema; RefusedError if one cannot be carried over."""
         old = {field.id: field for field in written.fields}
-        sources: dict[str, str | None] = {}
+        sources: dict[str, ColumnSource] = {}
         for field in self.schema.fields:
             before = old.get(field.id)
-            if before is not None:
-                _check_cast(field.name, before.type, field.type)
-            sources[field.name] = None if before is None else before.name
+            low, high = (0, None) if before is None else _lengths(field.name, before.type, field.type)
+            source = None if before is None else before.name
+            sources[field.name] = ColumnSource(target=field.name, source=source, min_length=low, max_length=high)
         if not self.schema.is_primary_key:
-            return tuple(ColumnSource(target=name, source=source) for name, source in sources.items())
-        keys = ((f"{KEY_PREFIX}{name}", f"{KEY_PREFIX}{sources[name]}") for name in self.schema.trimmed_primary_keys)
-        system = ((name, name) for name in (SEQUENCE_NUMBER.name, VALUE_KIND.name))
-        return tuple(ColumnSource(target=name, source=source) for name, source in (*keys, *system, *sources.items()))
+            return tuple(sources.values())
+        keys = (_key_source(sources[name]) for name in self.schema.trimmed_primary_keys)
+        system = (ColumnSource(target=name, source=name) for name in (SEQUENCE_NUMBER.name, VALUE_KIND.name))
+        return (*keys, *system, *sources.values())
 
     def _sequence_override(self, meta: DataFileMeta) -> int | None:
         is_ordered_by_snapshot = (self.schema.option("sequence.snapshot-ordering") or "").lower() == "true"
         if is_ordered_by_snapshot and meta.file_source is not FileSource.COMPACT:
             return meta.min_sequence_number
         return None
+
+
+def _key_source(value: ColumnSource) -> ColumnSource:
+    """The key column that mirrors a value column."""
+    return replace(value, target=f"{KEY_PREFIX}{value.target}", source=f"{KEY_PREFIX}{value.source}")
 
 
 def engine_spec(schema: TableSchema) -> EngineSpec:
@@ -118,36 +124,65 @@ def _aggregates(schema: TableSchema, options: Mapping[str, str]) -> tuple[Column
     return tuple(found)
 
 
-def _check_cast(name: str, before: DataType, after: DataType) -> None:
-    """Refuse a change of type that is more than a widening."""
-    if before.root is after.root:
-        fits = _has_room(before, after)
-    elif before.root in _INTEGERS and after.root in _INTEGERS:
-        fits = _INTEGERS.index(before.root) < _INTEGERS.index(after.root)
-    else:
-        pairs = ((_TEXTS, _TEXTS), (_BINARIES, _BINARIES))
-        fits = any(before.root in old and after.root in new for old, new in pairs)
-        fits = fits or (before.root, after.root) == (TypeRoot.FLOAT, TypeRoot.DOUBLE)
-    if not fits:
+def refuse_schema(schema: TableSchema, written: TableSchema) -> str | None:
+    """Say why files of an older schema cannot be rewritten in the present one, or None."""
+    try:
+        InputFiles(schema=schema, schemas={}).columns_of(written)
+    except RefusedError as error:
+        return error.message
+    return None
+
+
+def is_same_type(before: DataType, after: DataType) -> bool:
+    """Whether values need no cast: the same lengths and digits, and at every depth the same fields by id and name."""
+    return _bare(before) == _bare(after)
+
+
+def _bare(data_type: DataType) -> DataType:
+    """The type without what readers do not cast by: whether it is nullable, comments and defaults of its fields."""
+    return replace(
+        data_type,
+        nullable=True,
+        element=None if data_type.element is None else _bare(data_type.element),
+        key=None if data_type.key is None else _bare(data_type.key),
+        value=None if data_type.value is None else _bare(data_type.value),
+        fields=tuple(DataField(id=one.id, name=one.name, type=_bare(one.type)) for one in data_type.fields),
+    )
+
+
+def _lengths(name: str, before: DataType, after: DataType) -> tuple[int, int | None]:
+    """The shortest and the longest value that stays what it is; RefusedError if the types alone forbid it.
+
+    Readers cast a value of an old file to the present type: they cut what is longer, and pad CHAR and BINARY. A
+    rewritten file carries the present schema, so nobody casts any more.
+    """
+    if is_same_type(before, after):
+        return 0, None
+    families = (_TEXTS, _BINARIES)
+    if any(before.root in family and after.root in family for family in families):
+        length = after.length or 0
+        is_padded = after.root in (TypeRoot.CHAR, TypeRoot.BINARY)
+        return length if is_padded else 0, None if length == MAX_LENGTH else length
+    if not _is_widening(before, after):
         raise RefusedError(
-            f"Column {name} changed from {before} to {after}; only a widening of the type is carried over by this "
-            "version. Compact with Java Paimon once.",
+            f"Column {name} changed from {before} to {after}{_what_changed(before, after)}; only a widening of a plain "
+            "type is carried over by this version. Compact with Java Paimon once.",
             column=name,
         )
+    return 0, None
 
 
-def _has_room(before: DataType, after: DataType) -> bool:
-    """The same family of types: nested ones must be equal, numbers and times may get more digits."""
-    if before.root in _SAME_WITH_MORE_DIGITS:
-        same_scale = before.scale == after.scale
-        return same_scale and (before.precision or 0) <= (after.precision or 0)
-    if not before.is_atomic:
-        return _shape(before) == _shape(after)
-    return True
+def _is_widening(before: DataType, after: DataType) -> bool:
+    """Whether every value of the one type is the same value in the other; nested types never are."""
+    if before.root in _INTEGERS and after.root in _INTEGERS:
+        return _INTEGERS.index(before.root) < _INTEGERS.index(after.root)
+    if before.root is after.root and before.root in _SAME_WITH_MORE_DIGITS:
+        return before.scale == after.scale and (before.precision or 0) <= (after.precision or 0)
+    return (before.root, after.root) == (TypeRoot.FLOAT, TypeRoot.DOUBLE)
 
 
-def _shape(data_type: DataType) -> str:
-    return str(data_type).replace(" NOT NULL", "")
+def _what_changed(before: DataType, after: DataType) -> str:
+    return " (fields with other ids)" if str(before) == str(after) else ""
 
 
 def _is_true(value: str | None) -> bool:

@@ -53,6 +53,7 @@ class BucketRules:
     now_local_ms: int = 0  # in the clock of creation times
     offpeak_ratio_pct: int = 0
     may_be_expired: Callable[[DataFileMeta], bool] = lambda _: False
+    refuse_schema: Callable[[int], str | None] = lambda _: None  # why files of that schema cannot be rewritten
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,12 +117,20 @@ def plan_bucket(
     why = refuse_files(bucket.files)
     if why is not None:
         return BucketPlan(bucket=bucket, why=why, is_refused=True)
-    if rules.order is None:
-        return _plan_append(bucket, rules, vectors or {})
     try:
-        return _plan_tree(bucket, rules, vectors or {})
+        plan = _plan_append if rules.order is None else _plan_tree
+        return _refuse_old_schemas(plan(bucket, rules, vectors or {}), rules)
     except CorruptionError as error:
         return BucketPlan(bucket=bucket, why=error.message, is_corrupt=True)
+
+
+def _refuse_old_schemas(plan: BucketPlan, rules: BucketRules) -> BucketPlan:
+    """Leave a bucket alone if a file that would be read is of a schema that cannot be carried over."""
+    for schema_id in sorted({file.schema_id for unit in plan.units for file in unit.files}):
+        why = rules.refuse_schema(schema_id)
+        if why is not None:
+            return BucketPlan(bucket=plan.bucket, before=plan.before, why=why, is_refused=True)
+    return plan
 
 
 def _plan_tree(bucket: BucketFiles, rules: BucketRules, vectors: Mapping[str, tuple[str, int]]) -> BucketPlan:

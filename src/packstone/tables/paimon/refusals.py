@@ -9,8 +9,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from packstone.errors import InvalidInputError
 from packstone.rewrite.merge.merge_spec import FileFormat, MergeEngine
+from packstone.tables.paimon.column_stats import stats_modes
 from packstone.tables.paimon.data_type import TypeRoot
+from packstone.tables.paimon.table_options import TableOptions
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -37,6 +40,15 @@ AGGREGATORS: Final = frozenset(
 )
 _FORMATS: Final = frozenset(FileFormat)
 _ENGINES: Final = frozenset(MergeEngine)
+_UNCOMPRESSED: Final = frozenset({"", "none", "null", "uncompressed"})
+_CODECS: Final = {
+    FileFormat.PARQUET: frozenset({"zstd", "snappy", "gzip", "lz4", "brotli"}),
+    FileFormat.ORC: frozenset({"zstd", "snappy", "gzip", "zlib", "lz4"}),
+    FileFormat.AVRO: frozenset({"zstd", "zstandard", "snappy", "deflate"}),
+}
+_MANIFEST_CODECS: Final = frozenset({"zstd", "zstandard", "snappy", "deflate"})
+_ZSTD_LEVELS: Final = range(1, 23)
+_LOOKUP_MODES: Final = ("radical", "gentle")
 _STRANGE_TYPES: Final = frozenset({TypeRoot.VARIANT, TypeRoot.BLOB, TypeRoot.VECTOR, TypeRoot.MULTISET})
 _POSTPONE_BUCKET: Final = "-2"
 _DYNAMIC_BUCKET: Final = "-1"
@@ -63,12 +75,31 @@ def refuse_table(schema: TableSchema) -> str | None:
     return None
 
 
+def refuse_clean(schema: TableSchema) -> str | None:
+    """Say why nothing may be removed from a table, or None."""
+    return refuse_manifests(schema) or _refuse_iceberg(schema)
+
+
+def refuse_manifests(schema: TableSchema) -> str | None:
+    """Say why the manifests of a table cannot be read, or None."""
+    name = (schema.option("manifest.format") or "avro").lower()
+    return None if name == "avro" else f"its manifest.format is {name}; this version reads and writes avro manifests"
+
+
+def uncalled_callbacks(schema: TableSchema) -> str | None:
+    """Say which callbacks of the table run after Java's commits and not after ours, or None; no reason to refuse."""
+    named = schema.option("commit.callbacks")
+    if not named:
+        return None
+    return f"commit.callbacks ({named}) run after Java's commits only; a compaction by Packstone does not call them"
+
+
 def refuse_read(schema: TableSchema) -> str | None:
     """Say why a table cannot be read rightly, or None: less than what a compaction minds."""
     for name in _READ_SWITCHES:
         if _is_on(schema, name):
             return _SWITCHES[name]
-    rules = (_refuse_kind, _refuse_postponed, _refuse_types, _refuse_engine)
+    rules = (_refuse_kind, refuse_manifests, _refuse_postponed, _refuse_types, _refuse_engine)
     return next((why for rule in rules if (why := rule(schema)) is not None), None)
 
 
@@ -155,6 +186,18 @@ def file_format_name(file_name: str) -> str:
     return file_name.rpartition(".")[2].lower()
 
 
+def _refuse_iceberg(schema: TableSchema) -> str | None:
+    """Iceberg metadata is written by Java's commits only: after ours it would name files that `clean` removes."""
+    storage = (schema.option("metadata.iceberg.storage") or "disabled").lower()
+    if storage == "disabled" and not _is_on(schema, "metadata.iceberg-compatible"):
+        return None
+    named = "metadata.iceberg-compatible" if storage == "disabled" else f"metadata.iceberg.storage = {storage}"
+    return (
+        f"it keeps Iceberg metadata beside its own ({named}), which this version does not write: Iceberg readers would "
+        "stay on the old files"
+    )
+
+
 def _refuse_switch(schema: TableSchema) -> str | None:
     return next((why for name, why in _SWITCHES.items() if _is_on(schema, name)), None)
 
@@ -194,6 +237,39 @@ def _refuse_format(schema: TableSchema) -> str | None:
         if name.lower() not in _FORMATS:
             return f"its {option} is {name}; this version writes parquet, orc and avro"
     return None
+
+
+def _refuse_options(schema: TableSchema) -> str | None:
+    try:
+        options = TableOptions.parse(schema.options, is_primary_key=schema.is_primary_key)
+        named = (options.file_format_per_level, options.file_compression_per_level, options.stats_mode_per_level)
+        levels = {0, *(level for pairs in named for level, _ in pairs)}
+        for level in sorted(levels):
+            _check_written(schema, options, level=level)
+    except InvalidInputError as error:
+        return f"its options cannot be obeyed: {error.message.rstrip('.')}"
+    if options.manifest_compression not in _MANIFEST_CODECS | _UNCOMPRESSED:
+        return f"its manifest.compression is {options.manifest_compression}; {_known(_MANIFEST_CODECS)}"
+    if options.lookup_compact not in _LOOKUP_MODES:
+        return f"its lookup-compact is {options.lookup_compact}; it is one of {', '.join(_LOOKUP_MODES)}"
+    if options.zstd_level not in _ZSTD_LEVELS:
+        return f"its file.compression.zstd-level is {options.zstd_level}; zstd has the levels 1 to {_ZSTD_LEVELS[-1]}"
+    return None
+
+
+def _check_written(schema: TableSchema, options: TableOptions, *, level: int) -> None:
+    """Raise InvalidInputError if files of a level cannot be written as the options say."""
+    file_format, codec = FileFormat(options.format_of(level)), options.compression_of(level)
+    if codec not in _CODECS[file_format] | _UNCOMPRESSED:
+        raise InvalidInputError(f"{file_format} files with file.compression {codec}; {_known(_CODECS[file_format])}")
+    for name in ("target_file_bytes_or_none", "file_block_bytes"):
+        if getattr(options, name) == 0:
+            raise InvalidInputError("target-file-size and file.block-size must be larger than zero")
+    stats_modes(schema.value_fields, options, level=level, given=dict(schema.options))
+
+
+def _known(codecs: frozenset[str]) -> str:
+    return f"this version writes {', '.join(sorted(codecs))} and none"
 
 
 def _refuse_key_indexes(schema: TableSchema) -> str | None:
@@ -256,11 +332,14 @@ def _is_on(schema: TableSchema, name: str) -> bool:
 
 _RULES: Final[tuple[Callable[[TableSchema], str | None], ...]] = (
     _refuse_kind,
+    refuse_manifests,
+    _refuse_iceberg,
     _refuse_switch,
     _refuse_buckets,
     _refuse_external_paths,
     _refuse_key_indexes,
     _refuse_format,
+    _refuse_options,
     _refuse_types,
     _refuse_engine,
 )

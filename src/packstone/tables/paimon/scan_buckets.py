@@ -133,7 +133,8 @@ class BucketScan:
     def _take_raw(self, files: Sequence[DataFileMeta], describe: Describe, found: Found) -> None:
         for file in self._left(files, self._request.expression):
             described = describe(file)
-            if described.file_format is FileFormat.PARQUET and not self._has_nanoseconds(file):
+            is_plain = not (self._has_nanoseconds(file) or self._has_changed_lengths(described))
+            if described.file_format is FileFormat.PARQUET and is_plain:
                 found.raw.append(self._scan_file(described))
             else:
                 found.whole.append(described)
@@ -166,6 +167,9 @@ class BucketScan:
             columns=tuple(one for one in file.columns if one.target in self._needed),
             deleted=file.deleted,
         )
+
+    def _has_changed_lengths(self, file: InputFile) -> bool:
+        return any(one.min_length or one.max_length is not None for one in file.columns if one.target in self._needed)
 
     def _has_nanoseconds(self, file: DataFileMeta) -> bool:
         """Java stores them as INT96, which wraps silently if it is not read with care."""

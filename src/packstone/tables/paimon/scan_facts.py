@@ -1,11 +1,13 @@
 """What a snapshot tells of partitions and files before they are opened, as the index that `pruning.may_match` tests.
 
 Statistics are those of the schema that wrote the file: columns are found by field id. What is not told (no statistics
-of a column, a type that changed by more than a widening) is unknown and excludes nothing. NaN is in no statistics.
+of a column, a type that changed by more than a widening, NaN as a bound) is unknown and excludes nothing. A NaN may be
+in a file whatever its bounds say.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -20,6 +22,7 @@ from packstone.rewrite.merge.merge_spec import KeyRange, pack_value
 from packstone.rewrite.ordered.block_facts import is_bytes
 from packstone.tables.paimon.binary_row import decode_row, row_arity
 from packstone.tables.paimon.data_type import to_arrow, to_arrow_field
+from packstone.tables.paimon.merge_specs import is_same_type
 from packstone.tables.paimon.paths import partition_values
 
 if TYPE_CHECKING:
@@ -133,15 +136,23 @@ def _read_stats(stats: SimpleStats, fields: Sequence[DataField]) -> Iterable[tup
     lows, highs = decode_row(stats.min_values, types), decode_row(stats.max_values, types)
     counts = stats.null_counts if stats.null_counts and len(stats.null_counts) == len(types) else (None,) * len(types)
     for field, low, high, nulls in zip(fields, lows, highs, counts, strict=True):
+        if _is_nan(low) or _is_nan(high):  # Java orders NaN after every number; others are between the bounds too
+            low = high = None  # noqa: PLW2901 - unknown
         yield field.id, _Facts(low=low, high=high, nulls=nulls, type=field.type)
 
 
+def _is_nan(value: object) -> bool:
+    return isinstance(value, float) and math.isnan(value)
+
+
 def _is_same(facts: _Facts, field: DataField) -> bool:
-    """Whether the values mean now what they meant when the file was written; a time in another unit would not."""
-    if facts.type is None:
+    """Whether the values mean now what they meant when the file was written.
+
+    A time in another unit would not, nor a text that readers cut to a shorter length.
+    """
+    if facts.type is None or is_same_type(facts.type, field.type):
         return True
-    before, after = to_arrow(facts.type), to_arrow(field.type)
-    return bool(before == after or (pt.is_signed_integer(before) and pt.is_signed_integer(after)))
+    return bool(pt.is_signed_integer(to_arrow(facts.type)) and pt.is_signed_integer(to_arrow(field.type)))
 
 
 def _columns(field: DataField, facts: Sequence[_Facts]) -> dict[str, pa.Array]:

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from packstone.errors import CorruptionError
+from packstone.model.record_fields import checked_name
 from packstone.storage.fileio import FileIO
 from packstone.tables.paimon.snapshot import Snapshot
 
@@ -43,6 +44,9 @@ _FIELDS: Final = {
 _TEXTS: Final = frozenset({
     "uuid", "baseManifestList", "deltaManifestList", "changelogManifestList", "indexManifest", "commitUser",
     "writerVersion", "commitKind", "statistics", "operation",
+})  # fmt: skip
+_NAMES: Final = frozenset({
+    "baseManifestList", "deltaManifestList", "changelogManifestList", "indexManifest", "statistics",
 })  # fmt: skip
 _REQUIRED: Final = (
     "id", "schemaId", "baseManifestList", "deltaManifestList", "commitUser", "commitIdentifier", "commitKind",
@@ -180,4 +184,4 @@ def _checked(name: str, value: Any) -> Any:  # noqa: ANN401 - JSON in, a field o
     wanted = str if name in _TEXTS else int
     if not isinstance(value, wanted) or isinstance(value, bool):
         raise ValueError(f"its {name} is {value!r}")  # noqa: TRY004 - the caller names the file
-    return value
+    return checked_name(str(value)) if name in _NAMES else value

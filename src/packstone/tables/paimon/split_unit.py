@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from packstone.rewrite.merge.merge_spec import FileFormat, KeyRange, pack_value
+from packstone.rewrite.parquet.footer import open_parquet
 from packstone.tables.paimon.data_type import TypeRoot, to_arrow
 from packstone.tables.paimon.refusals import file_format_name
 from packstone.tables.paimon.table_schema import KEY_PREFIX
@@ -92,7 +93,7 @@ class Splitter:
         is_nanos = (field.type.precision or 0) > _MICROS and field.type.root is not TypeRoot.DECIMAL
         if count <= 1 or field.type.root in _UNCUTTABLE or is_nanos or not is_readable:
             return []
-        opened = [(file, pq.ParquetFile(self.io.open_input(self.path_of(file)))) for file in files]
+        opened = [(file, open_parquet(self.io, self.path_of(file))) for file in files]
         try:
             weighted = [point for file in opened for point in _group_starts(file[1], field.name)]
             if len(weighted) < count * _GROUPS_PER_PIECE:

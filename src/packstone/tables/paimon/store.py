@@ -81,7 +81,7 @@ def open_store(io: FileIO, path: str, *, overrides: tuple[tuple[str, str], ...] 
     schemas = {number: read_schema(io, location.path, number) for number in list_schema_ids(io, location.path)}
     latest = read_latest_schema(io, location.path)
     for name, _ in overrides:
-        if not name.startswith(_FREE_OPTIONS):
+        if not name.startswith(_FREE_OPTIONS) or name == "manifest.format":
             raise InvalidInputError(f"--option {name} cannot be changed for one run; it says what the table is.")
     schema = replace(latest, options=tuple({**dict(latest.options), **dict(overrides)}.items()))
     return PaimonStore(

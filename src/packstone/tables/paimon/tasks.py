@@ -76,6 +76,13 @@ class PaimonUnit:
         assert spec is not None  # noqa: S101 - one of the two is always there
         return spec.output.directory
 
+    @property
+    def input_paths(self) -> tuple[str, ...]:
+        """The files that it reads."""
+        if self.merge is not None:
+            return tuple(file.path for file in self.merge.files)
+        return () if self.append is None else tuple(file.path for file in self.append.inputs)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PaimonTask:
@@ -158,6 +165,7 @@ def _check_no_retracts(io: FileIO, unit: PaimonUnit) -> None:
 
 def _rewrite(attempt: Attempt, task: PaimonTask, unit: PaimonUnit) -> PaimonUnitResult:
     written: list[str] = []
+    attempt = attempt.as_private_as(unit.input_paths)
     try:
         result, verified = _merge(attempt, unit, name_file=_namer(attempt, task, unit=unit, written=written))
     except VerificationError:

@@ -14,11 +14,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Annotated, Final, TypeAlias
 
-from packstone.errors import PackstoneError
+from packstone.errors import CorruptionError
 from packstone.model.codec import dump_record, load_record
+from packstone.model.record_fields import RunId, check_relative, check_run
 from packstone.model.segment import SegmentId
+from packstone.storage.fileio import Kind
 from packstone.storage.ownership import LEASE_SECONDS, ProcessIdentity
 from packstone.tables.segments.layout import (
     DATA_FOLDER,
@@ -32,9 +34,10 @@ from packstone.tables.segments.layout import (
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from packstone.storage.fileio import FileIO
+    from packstone.storage.fileio import Entry, FileIO
 
 _CREATED: Final = "created-"
+_CREATED_IN: Final = frozenset({"index", "segments", "badrecords", "attempts"})
 
 
 class AttemptKind(StrEnum):
@@ -48,7 +51,7 @@ class AttemptKind(StrEnum):
 class AttemptRecord:
     """What an attempt says of itself; its segment is in the status, by the attempt's id."""
 
-    attempt: str
+    attempt: RunId
     kind: AttemptKind
     process: ProcessIdentity
     started_ms: int
@@ -58,11 +61,25 @@ class AttemptRecord:
         return f"{self.kind} {self.attempt} ({self.process})"
 
 
+def check_created(path: str) -> None:
+    """Refuse a path where no attempt creates a file: `clean` removes what these records name."""
+    check_relative(path)
+    folder, _, name = path.partition("/")
+    where, _, rest = name.partition("/")
+    is_data = folder == DATA_FOLDER and where.startswith("Segment_") and rest and "/" not in rest
+    is_own = folder == METADATA_FOLDER and where in _CREATED_IN and rest
+    if not is_data and not is_own:
+        raise ValueError(f"{path[:100]!r} is not a file of an attempt")
+
+
+CreatedPath: TypeAlias = Annotated[str, check_created]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CreatedPaths:
     """Paths, relative to the table, that an attempt is about to create."""
 
-    paths: tuple[str, ...]
+    paths: tuple[CreatedPath, ...]
 
 
 def open_attempt(io: FileIO, table: str, record: AttemptRecord) -> None:
@@ -94,35 +111,38 @@ def close_attempt(io: FileIO, table: str, attempt: str) -> None:
 
 
 def list_attempts(io: FileIO, table: str) -> tuple[str, ...]:
-    """The ids of all attempts that have a folder."""
-    return tuple(_names(io, attempts_folder(table)))
+    """The ids of all attempts that have a folder; what is no folder, or has the name of none of ours, is left out."""
+    found = _list(io, attempts_folder(table))
+    return tuple(entry.name for entry in found if entry.kind is Kind.DIRECTORY and _is_id(entry.name))
 
 
 def read_attempt(io: FileIO, table: str, attempt: str) -> AttemptRecord | None:
-    """What an attempt says of itself; None if it says nothing that can be read."""
+    """What an attempt says of itself; None if that cannot be read, RefusedError if a newer packstone wrote it."""
     path = attempt_path(table, attempt)
     try:
-        return load_record(AttemptRecord, io.read_bytes(path), path=path)
-    except (OSError, PackstoneError):
+        record = load_record(AttemptRecord, io.read_bytes(path), path=path)
+    except (OSError, CorruptionError):
         return None
+    return record if record.attempt == attempt else None
 
 
 def read_created(io: FileIO, table: str, attempt: str) -> tuple[str, ...]:
-    """All paths (relative to the table) that an attempt recorded; what lies outside the table is left out."""
+    """All paths (relative to the table) that an attempt recorded; CorruptionError if one cannot be its own."""
     folder = attempt_folder(table, attempt)
     paths: dict[str, None] = {}
-    for name in _names(io, folder):
-        if name.startswith(_CREATED) and name.endswith(".json"):
-            path = f"{folder}/{name}"
-            created = load_record(CreatedPaths, io.read_bytes(path), path=path)
-            paths.update(dict.fromkeys(one for one in created.paths if is_inside(one)))
+    for entry in _list(io, folder):
+        if entry.name.startswith(_CREATED) and entry.name.endswith(".json"):
+            path = f"{folder}/{entry.name}"
+            paths.update(dict.fromkeys(load_record(CreatedPaths, io.read_bytes(path), path=path).paths))
     return tuple(paths)
 
 
-def is_inside(path: str) -> bool:
-    """Whether a recorded path can be one that we made: below the table's own two folders."""
-    parts = path.split("/")
-    return len(parts) > 1 and parts[0] in (DATA_FOLDER, METADATA_FOLDER) and not {"", ".", ".."} & set(parts)
+def _is_id(name: str) -> bool:
+    try:
+        check_run(name)
+    except ValueError:
+        return False
+    return True
 
 
 def is_dead(io: FileIO, table: str, attempt: str, *, started_ms: int, now_ms: int) -> bool:
@@ -140,8 +160,8 @@ def is_dead(io: FileIO, table: str, attempt: str, *, started_ms: int, now_ms: in
     return now_ms - last_ms > LEASE_SECONDS * 1000
 
 
-def _names(io: FileIO, folder: str) -> list[str]:
+def _list(io: FileIO, folder: str) -> list[Entry]:
     try:
-        return sorted(entry.name for entry in io.list_dir(folder))
+        return sorted(io.list_dir(folder), key=lambda entry: entry.name)
     except (FileNotFoundError, NotADirectoryError):
         return []

@@ -28,11 +28,13 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from packstone.errors import CorruptionError, PackstoneError
+from packstone.errors import CorruptionError, PackstoneError, RefusedError
 from packstone.storage.fileio import Kind
 from packstone.tables.segments.dead_attempts import DeadAttempt, DoomedFile, describe_all, files_of, find_dead
 from packstone.tables.segments.layout import (
+    DATA_FOLDER,
     METADATA_FOLDER,
+    attempts_folder,
     floor_folder,
     history_folder,
     history_path,
@@ -40,15 +42,18 @@ from packstone.tables.segments.layout import (
     parse_status_name,
     retired_folder,
     retired_path,
+    segment_folder,
     segments_folder,
     status_folder,
     status_path,
     trash_folder,
 )
+from packstone.tables.segments.link_guard import LinkGuard, linked
 from packstone.tables.segments.properties import parse_properties
 from packstone.tables.segments.status import DAY_MS
 from packstone.tables.segments.status_files import list_versions, read_header, read_latest, read_retired, read_version
 from packstone.tables.segments.unknown_files import UnknownFiles, find_unknown
+from packstone.tables.segments.version_times import first_needed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -150,6 +155,10 @@ def plan_clean(io: FileIO, table: str, *, now_ms: int) -> CleanPlan:
             return _plan(io, table, now_ms=now_ms)
         except FileNotFoundError as error:  # another clean is at work
             gone = str(error.filename or table)
+        except CorruptionError as error:
+            if not isinstance(error.__cause__, FileNotFoundError):
+                raise
+            gone = str(error.facts.get("file", table))
     raise CorruptionError(
         f"{gone} is gone, though the status of {table} names it; restore it from a backup. Nothing was removed.",
         table=table,
@@ -158,13 +167,17 @@ def plan_clean(io: FileIO, table: str, *, now_ms: int) -> CleanPlan:
 
 
 def _plan(io: FileIO, table: str, *, now_ms: int) -> CleanPlan:
+    _check_no_links(io, table)
     dead, alive = find_dead(io, table, read_latest(io, table), now_ms=now_ms)
     status = read_latest(io, table)  # again: who is dead now has committed before this, or never will
     retired = read_retired(io, table, status)
     properties = parse_properties(status.properties, status.columns)
     cutoff_ms = cutoff(properties, now_ms=now_ms)
     versions = list_versions(io, table)
-    kept = _kept_versions(io, table, versions, cutoff_ms=cutoff_ms)
+    first = first_needed(
+        versions, cutoff_ms, now_ms=now_ms, read_header=lambda version: read_header(io, table, version)
+    )
+    kept = range(first, versions.stop)
     needed = _read_needed(io, table, kept)
     attempts, damaged = describe_all(io, table, dead, status=status, retired=retired)
     segments, unclear = _expired(io, table, retired, cutoff_ms=cutoff_ms, needed=needed.segment_files)
@@ -193,22 +206,22 @@ def _plan(io: FileIO, table: str, *, now_ms: int) -> CleanPlan:
     )
 
 
+def _check_no_links(io: FileIO, table: str) -> None:
+    """Refuse a table whose own folders are links: what they lead to may be somebody else's."""
+    guard = LinkGuard(io, table)
+    for folder in (*_own_folders(table), f"{table}/{DATA_FOLDER}", attempts_folder(table), trash_folder(table)):
+        link = guard.find_link(f"{folder.removeprefix(f'{table}/')}/x")
+        if link is not None:
+            raise RefusedError(
+                f"{table}/{link} is a symbolic link, and nothing is removed through it; put the folder itself there.",
+                path=link,
+            )
+
+
 def cutoff(properties: Properties, *, now_ms: int) -> int:
     """What was retired, or out of date, before this moment is needed by nobody."""
     retention_ms = properties.segment_retention_days * DAY_MS
     return now_ms - max(retention_ms, properties.max_query_minutes * _MINUTE_MS)
-
-
-def _kept_versions(io: FileIO, table: str, versions: range, *, cutoff_ms: int) -> range:
-    """The version that was the newest at the cutoff, and all later ones; their times never decrease."""
-    low, high = 0, len(versions) - 1
-    while low < high:
-        middle = (low + high + 1) // 2
-        if read_header(io, table, versions[middle]).written_ms <= cutoff_ms:
-            low = middle
-        else:
-            high = middle - 1
-    return versions[low:]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -233,12 +246,16 @@ def _read_needed(io: FileIO, table: str, kept: range) -> _Needed:
 def _expired(
     io: FileIO, table: str, retired: Iterable[StatusEntry], *, cutoff_ms: int, needed: frozenset[str]
 ) -> tuple[tuple[ExpiredSegment, ...], tuple[str, ...]]:
-    found, unclear = [], []
+    found, unclear, guard = [], [], LinkGuard(io, table)
     for entry in retired:
         if (entry.modified_ms or cutoff_ms) >= cutoff_ms or entry.segment_file in needed:
             continue
         try:
             paths = files_of(io, table, entry)
+            for link in filter(None, map(guard.find_link, (*paths, f"{segment_folder(entry.id)}/x"))):
+                raise linked(table, link)
+        except RefusedError:  # of a newer format: then nothing at all may go
+            raise
         except PackstoneError as error:
             unclear.append(f"{error.message} Segment {entry.id} is left alone.")
             continue

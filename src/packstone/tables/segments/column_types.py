@@ -188,9 +188,11 @@ def columns_from_arrow(schema: pa.Schema) -> tuple[Column, ...]:
 
 
 def check_names(names: Iterable[str], *, what: str) -> None:
-    """Refuse names that differ in case only: Spark would not know which is meant."""
+    """Refuse names that are empty or differ in case only: Spark would not know which is meant."""
     seen: dict[str, str] = {}
     for name in names:
+        if not name:
+            raise InvalidInputError(f"A {what} has no name; give it one.", column=name)
         other = seen.setdefault(name.lower(), name)
         if other is not name:
             raise InvalidInputError(
@@ -353,6 +355,7 @@ def _from_arrow(kind: pa.DataType, column: str) -> ColumnType:
         return MapType(_from_arrow(kind.key_type, column), _from_arrow(kind.item_type, column))
     if types.is_struct(kind):
         fields = [kind.field(at) for at in range(kind.num_fields)]
+        check_names([field.name for field in fields], what=f"fields of column {column!r}: the field")
         return StructType(tuple((field.name, _from_arrow(field.type, column)) for field in fields))
     if types.is_decimal(kind) and kind.precision <= MAX_PRECISION and 0 <= kind.scale <= kind.precision:
         return DecimalType(kind.precision, kind.scale)

@@ -41,11 +41,13 @@ from packstone.tables.segments.status_files import (
     Publish,
     publish,
     read_floor,
+    read_header,
     read_history,
     read_latest,
     read_retired,
     write_hint,
 )
+from packstone.tables.segments.version_times import settle_time
 
 if TYPE_CHECKING:
     from packstone.model.segment import SegmentId
@@ -166,12 +168,18 @@ class _Commit:
     def _draft(self, base: TableStatus, change: Change, *, name: str) -> TableStatus:
         """The next version, with its lists written."""
         self._lists = []
+        clock_ms = self._tools.now_ms()
+        written_ms, ordered_since = settle_time(
+            base, now_ms=clock_ms, read_header=lambda version: read_header(self._io, self._table, version)
+        )
         status = replace(
             change.status,
             version=base.version + 1,
             commit=self._id,
             ancestors=(*base.ancestors, base.commit)[-_MOST_ANCESTORS:],
-            written_ms=max(self._tools.now_ms(), base.written_ms),
+            written_ms=written_ms,
+            clock_ms=clock_ms,
+            ordered_since=ordered_since,
             operation=self._operation,
         )
         if not change.retired and not change.cleaned:

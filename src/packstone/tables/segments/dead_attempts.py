@@ -14,16 +14,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from packstone.errors import CorruptionError, PackstoneError
+from packstone.errors import CorruptionError, PackstoneError, RefusedError
 from packstone.tables.segments.attempts import is_dead, list_attempts, read_attempt, read_created
 from packstone.tables.segments.layout import (
     DATA_FOLDER,
     METADATA_FOLDER,
     attempt_folder,
+    attempt_path,
     index_file_path,
     segment_file_path,
 )
-from packstone.tables.segments.segment_file import read_segment_file
+from packstone.tables.segments.link_guard import LinkGuard, linked
+from packstone.tables.segments.segment_file import read_segment
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -110,8 +112,13 @@ def describe_dead(
         entry for entry in (*status.live, *retired) if entry.attempt == attempt and entry.segment_file is not None
     ]
     needed = {path for entry in committed for path in _needed_files(io, table, entry)}
-    found = []
-    for path in read_created(io, table, attempt):
+    found, guard = [], LinkGuard(io, table)
+    created = read_created(io, table, attempt)
+    for path in (attempt_path("", attempt).removeprefix("/"), *created):
+        link = guard.find_link(path)
+        if link is not None:
+            raise linked(table, link)
+    for path in created:
         is_bad_rows = path.startswith(_BAD_RECORDS) and bool(committed)  # rows of a load that succeeded: users' own
         there = None if path in needed or is_bad_rows or attempt not in path else io.stat(f"{table}/{path}")
         if there is not None:
@@ -141,7 +148,7 @@ def files_of(io: FileIO, table: str, entry: StatusEntry) -> tuple[str, ...]:
     if entry.segment_file is None:
         return ()
     try:
-        content = read_segment_file(io, table, entry.segment_file)
+        content = read_segment(io, table, entry)
     except FileNotFoundError:
         return ()
     prefix = f"{table}/"
@@ -157,6 +164,8 @@ def describe_all(
     for attempt in attempts:
         try:
             found.append(describe_dead(io, table, attempt, status=status, retired=retired))
+        except RefusedError:  # of a newer format: then nothing at all may go
+            raise
         except PackstoneError as error:
             left.append(f"{error.message} The files of attempt {attempt} are left alone.")
     return tuple(found), tuple(left)

@@ -62,6 +62,7 @@ def new_table(
         commit=commit,
         ancestors=(),
         written_ms=now_ms,
+        clock_ms=now_ms,
         operation="create",
         table_id=table_id,
         columns=columns,

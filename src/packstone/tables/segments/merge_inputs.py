@@ -9,7 +9,7 @@ from packstone.errors import CorruptionError, RefusedError
 from packstone.rewrite.ordered.ordered_spec import OrderedFile
 from packstone.tables.segments.column_types import to_ddl
 from packstone.tables.segments.index_file import join_parts, read_index
-from packstone.tables.segments.layout import data_file_path, index_file_path
+from packstone.tables.segments.layout import data_file_path
 from packstone.tables.segments.plan_merge import (
     KeyedFile,
     MergePiece,
@@ -19,7 +19,7 @@ from packstone.tables.segments.plan_merge import (
     plan_pieces,
     plan_sorting,
 )
-from packstone.tables.segments.segment_file import read_segment_file
+from packstone.tables.segments.segment_file import read_segment
 from packstone.tables.segments.segments_view import is_sorted_as
 
 if TYPE_CHECKING:
@@ -99,7 +99,7 @@ def read_merge_inputs(
 def read_entry_file(io: FileIO, table: str, entry: StatusEntry) -> SegmentFile:
     """The segment file of a live entry, which has to be there."""
     try:
-        return read_segment_file(io, table, entry.segment_file or "")
+        return read_segment(io, table, entry)
     except FileNotFoundError as error:
         raise CorruptionError(
             f"The segment file {entry.segment_file} of segment {entry.id} is gone; restore it from a backup, or delete "
@@ -111,7 +111,7 @@ def read_entry_file(io: FileIO, table: str, entry: StatusEntry) -> SegmentFile:
 def _read_keys(
     io: FileIO, table: str, segment: SegmentFile, *, files: list[OrderedFile], properties: Properties
 ) -> tuple[KeyedFile, ...]:
-    index = read_index(io, index_file_path(table, segment.index_file))
+    index = read_index(io, table, segment)
     return keyed_files(files, index, properties.sort_columns)
 
 

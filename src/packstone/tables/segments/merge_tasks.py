@@ -87,6 +87,7 @@ def _guarded(attempt: Attempt, task: MergeTask, unit: MergeUnit) -> MergeUnitRes
 
 def _merge(attempt: Attempt, task: MergeTask, unit: MergeUnit) -> MergeUnitResult:
     written: list[str] = []
+    attempt = attempt.as_private_as(file.path for file in unit.spec.files)
     try:
         name_file = _namer(attempt, task, unit=unit, written=written)
         result = merge_ordered(attempt.io, unit.spec, name_file=name_file)

@@ -19,14 +19,13 @@ from packstone.errors import CorruptionError, InvalidInputError
 from packstone.pruning.key_tree import SortedKeys, build_sorted_keys
 from packstone.pruning.prune import SEARCH_COST_BLOCKLETS
 from packstone.tables.segments.index_file import read_index
-from packstone.tables.segments.layout import index_file_path
-from packstone.tables.segments.segment_file import DataFile, SegmentFile, read_segment_file
+from packstone.tables.segments.segment_file import DataFile, SegmentFile, read_segment
 from packstone.tables.segments.status_files import list_versions
 
 if TYPE_CHECKING:
     from packstone.scan.caches import ScanCaches
     from packstone.storage.fileio import FileIO
-    from packstone.tables.segments.status import TableStatus
+    from packstone.tables.segments.status import StatusEntry, TableStatus
 
 Numbers = np.ndarray[Any, np.dtype[np.int64]]
 
@@ -83,26 +82,28 @@ def read_version_index(io: FileIO, table: str, status: TableStatus, *, caches: S
     """The index of a version, from the cache if it was asked for before."""
 
     def load() -> VersionIndex:
-        return _join([_read_segment(io, table, name, status=status, caches=caches) for name in names])
+        return _join([_read_segment(io, table, entry, status=status, caches=caches) for entry in entries])
 
-    names = [entry.segment_file for entry in status.live if entry.segment_file is not None]
+    entries = [entry for entry in status.live if entry.segment_file is not None]
     key = (status.table_id, status.version, status.commit)
     found: VersionIndex = caches.index.get_or_load(key, load, lambda one: one.nbytes)
     return found
 
 
-def _read_segment(io: FileIO, table: str, name: str, *, status: TableStatus, caches: ScanCaches) -> SegmentIndex:
+def _read_segment(
+    io: FileIO, table: str, entry: StatusEntry, *, status: TableStatus, caches: ScanCaches
+) -> SegmentIndex:
     def load() -> SegmentIndex:
         try:
-            segment = read_segment_file(io, table, name)
-            index = read_index(io, index_file_path(table, segment.index_file))
+            segment = read_segment(io, table, entry)
+            index = read_index(io, table, segment)
         except (FileNotFoundError, CorruptionError) as error:
             if isinstance(error, FileNotFoundError) or isinstance(error.__cause__, FileNotFoundError):
                 raise _gone(io, table, status) from error
             raise
         return SegmentIndex(segment=segment, index=index)
 
-    found: SegmentIndex = caches.index.get_or_load((status.table_id, name), load, lambda one: one.nbytes)
+    found: SegmentIndex = caches.index.get_or_load((status.table_id, entry.segment_file), load, lambda one: one.nbytes)
     return found
 
 

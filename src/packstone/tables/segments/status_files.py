@@ -8,8 +8,10 @@ comes late cannot lower it. From this follows all else:
   number. Whoever reads a version or publishes one looks at the floor afterwards, and only then believes it.
 - Without that, a writer that slept while its number was taken and cleaned away (a suspended machine is enough) would
   create it a second time, others could build on it, and commits that were reported as done would be lost.
-- The newest version is the highest number. The hint says where to begin to look, and no more: upwards from it or from
-  the floor, whichever is higher, there are no gaps. If it leads nowhere, the folder is listed.
+- The newest version is the highest number. The hint is written after the version that it names, and says where to begin
+  to look: upwards from it or from the floor, whichever is higher, there are no gaps. It may lag behind, if its writer
+  was killed or slow, and is not there in old copies; but a hint, or a floor, above the highest number means that the
+  newest versions are lost. Then nothing is read: commits that were reported as done would be missing without a word.
 """
 
 from __future__ import annotations
@@ -17,10 +19,13 @@ from __future__ import annotations
 import contextlib
 import errno
 from collections.abc import Callable
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
 from packstone.errors import CorruptionError, InvalidInputError, UnavailableError, storage_sentence
+from packstone.model.codec import damaged, dump_record, load_record
+from packstone.model.record_fields import Count
 from packstone.tables.segments.layout import (
     floor_folder,
     floor_path,
@@ -32,17 +37,18 @@ from packstone.tables.segments.layout import (
     status_folder,
     status_path,
 )
+from packstone.tables.segments.properties import parse_properties
 from packstone.tables.segments.show import format_ms
 from packstone.tables.segments.status import (
     StatusEntry,
     StatusHeader,
     TableStatus,
-    damaged,
     dump_status,
     parse_entries,
     parse_header,
     parse_status,
 )
+from packstone.tables.segments.version_times import find_version
 
 if TYPE_CHECKING:
     from packstone.storage.fileio import FileIO
@@ -81,6 +87,10 @@ def read_version(io: FileIO, table: str, version: int) -> TableStatus:
     status = parse_status(io.read_bytes(path), path=path)
     if status.version != version:
         raise damaged(path, f"it says that it is version {status.version}")
+    try:
+        parse_properties(status.properties, status.columns)
+    except InvalidInputError as error:
+        raise damaged(path, error.message.rstrip(".")) from error
     return status
 
 
@@ -102,7 +112,7 @@ def read_header(io: FileIO, table: str, version: int) -> StatusHeader:
 
 def find_latest(io: FileIO, table: str) -> int:
     """The number of the newest version: upwards from the hint, else by listing."""
-    hint = _read_hint(io, table)
+    hint = read_hint(io, table)
     start = max(hint, read_floor(io, table))
     # Without a hint the way up from the floor is long, and would end before a version that somebody has removed.
     if not hint or io.stat(status_path(table, start)) is None:
@@ -190,10 +200,17 @@ def publish(io: FileIO, table: str, status: TableStatus) -> Publish:
     return Publish.OURS
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LatestVersion:
+    """What the hint says; in tables of an older packstone it is the bare number."""
+
+    version: Count
+
+
 def write_hint(io: FileIO, table: str, status: TableStatus) -> None:
     """Tell readers where to begin to look; that this fails, or comes late, does no harm."""
     with contextlib.suppress(OSError):
-        io.replace(hint_path(table), f"{status.version}\n".encode())
+        io.replace(hint_path(table), dump_record(LatestVersion(version=status.version)))
 
 
 def _who_has_it(io: FileIO, table: str, status: TableStatus) -> Publish:
@@ -205,41 +222,34 @@ def _who_has_it(io: FileIO, table: str, status: TableStatus) -> Publish:
 
 
 def _search(io: FileIO, table: str, versions: range, *, moment_ms: int) -> TableStatus:
-    """Halve the versions; their times never decrease."""
-
-    def is_later(version: int) -> bool:
-        return read_header(io, table, version).written_ms > moment_ms
-
-    if is_later(versions[0]):
-        oldest = read_header(io, table, versions[0]).written_ms
-        raise InvalidInputError(
-            f"{table} keeps versions {versions[0]} to {versions[-1]}, the oldest of {format_ms(oldest)} UTC; there is "
-            f"none of {format_ms(moment_ms)}.",
-            oldest_ms=oldest,
-        )
-    return read_version(io, table, versions[_count_until(is_later, versions) - 1])
-
-
-def _count_until(is_later: Callable[[int], bool], versions: range) -> int:
-    low, high = 1, len(versions)
-    while low < high:
-        middle = (low + high) // 2
-        if is_later(versions[middle]):
-            high = middle
-        else:
-            low = middle + 1
-    return low
+    found = find_version(versions, moment_ms, lambda version: read_header(io, table, version))
+    if found is not None:
+        return read_version(io, table, found)
+    oldest = read_header(io, table, versions[0]).written_ms
+    raise InvalidInputError(
+        f"{table} keeps versions {versions[0]} to {versions[-1]}, the oldest of {format_ms(oldest)} UTC; there is "
+        f"none of {format_ms(moment_ms)}.",
+        oldest_ms=oldest,
+    )
 
 
 def _read_list(io: FileIO, path: str) -> tuple[StatusEntry, ...]:
-    return parse_entries(io.read_bytes(path), path=path)
+    try:
+        return parse_entries(io.read_bytes(path), path=path)
+    except FileNotFoundError as error:
+        raise CorruptionError(
+            f"{path} is gone, though a status names it; put it back from a copy. Nothing was changed.", file=path
+        ) from error
 
 
-def _read_hint(io: FileIO, table: str) -> int:
-    """The version that was the newest once, if it is true; 0 if there is none."""
-    with contextlib.suppress(OSError, ValueError):
-        text = io.read_bytes(hint_path(table)).decode("ascii").strip()
-        return int(text) if text.isdecimal() and len(text) <= _DIGITS else 0
+def read_hint(io: FileIO, table: str) -> int:
+    """A version that was the newest once; 0 if no hint can be read, RefusedError if a newer packstone wrote it."""
+    with contextlib.suppress(OSError, ValueError, CorruptionError):
+        data = io.read_bytes(hint_path(table))
+        text = data.strip()
+        if text.isdigit():
+            return int(text) if len(text) <= _DIGITS else 0
+        return load_record(LatestVersion, data, path=hint_path(table)).version
     return 0
 
 
@@ -247,15 +257,25 @@ def _list_numbers(io: FileIO, table: str) -> list[int]:
     """The numbers of all versions, in order; never empty.
 
     A listing may miss names that come and go while it runs. What it found is the newest as of its begin if that is
-    there still, and not below the floor. One without any number is believed if there is no hint either.
+    there still, and not below the floor nor the hint. One without any number is believed if there is no hint either.
     """
+    numbers: list[int] = []
     for _ in range(_CLEAN_RACES):
+        least = max(read_hint(io, table), read_floor(io, table))  # first: a later listing has at least these
         numbers = _list_numbered(io, status_folder(table), parse_status_name)
-        if numbers and io.stat(status_path(table, numbers[-1])) is not None and numbers[-1] >= read_floor(io, table):
+        if numbers and numbers[-1] >= least and io.stat(status_path(table, numbers[-1])) is not None:
             return numbers
         if not numbers and io.stat(hint_path(table)) is None:
             break
-    raise InvalidInputError(f"{table} is no segment table; make one with `packstone segments create`.", table=table)
+    if not numbers:
+        raise InvalidInputError(f"{table} is no segment table; make one with `packstone segments create`.", table=table)
+    named = max(read_hint(io, table), read_floor(io, table))
+    raise CorruptionError(
+        f"{status_path(table, named)} is gone: {table} had version {named}, and the newest status file that is left is "
+        f"{numbers[-1]}. Put the missing status files back from a copy; nothing is read or changed until then.",
+        table=table,
+        file=status_path(table, named),
+    )
 
 
 def _list_numbered(io: FileIO, folder: str, parse: Callable[[str], int | None]) -> list[int]:

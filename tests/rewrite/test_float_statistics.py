@@ -1,0 +1,202 @@
+"""Statistics of floating-point columns: a merge must not change what readers find by them."""
+
+import datetime as dt
+import math
+import shutil
+from decimal import Decimal
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from float_files import FILTERS, READERS, all_rows, draw_files, merge_files, new_mistakes
+
+from packstone.rewrite.parquet.float_statistics import float_leaves, nan_leaves
+from packstone.rewrite.parquet.thrift_compact import read_struct
+
+NAN, INF = math.nan, math.inf
+FILTERS_A_CASE = 6
+
+
+@pytest.fixture
+def small_groups(monkeypatch):
+    """Cut row groups after a few rows, in the middle of those of the inputs."""
+
+    def set_rows(rows):
+        monkeypatch.setattr("packstone.rewrite.parquet.rewrite.MAX_ROW_GROUP_ROWS", rows)
+        monkeypatch.setattr("packstone.rewrite.parquet.splice.MAX_ROW_GROUP_ROWS", max(rows, 2000))
+        monkeypatch.setattr("packstone.rewrite.parquet.batches._MAX_BATCH_ROWS", rows)
+
+    return set_rows
+
+
+def check_seed(folder, seed, small_groups):
+    """Ask every reader some filters before and after the merge of random files; return how they were merged."""
+    before, after = folder / "before", folder / "after"
+    dice = draw_files(seed, before)
+    small_groups(dice.choice([2, 5, 1 << 20]))
+    ways = merge_files(before, after)
+    table = all_rows(before)
+    assert sorted(all_rows(after)["id"].to_pylist()) == sorted(table["id"].to_pylist())
+    for one in dice.sample(FILTERS, FILTERS_A_CASE):
+        for reader, (find, judge) in READERS.items():
+            mistakes = new_mistakes(find(before, one), find(after, one), judge(table, one))
+            assert not mistakes, (seed, reader, one.to_sql(), sorted(mistakes)[:5])
+    return ways
+
+
+def test_readers_find_what_they_found(tmp_path, small_groups):
+    """No reader judges a row wrongly by a filter that it judged rightly before the merge, whoever wrote the files."""
+    ways = set()
+    for seed in range(60):
+        ways |= check_seed(tmp_path / str(seed), seed, small_groups)
+    assert ways == {"splice", "rewrite"}
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("part", range(50))
+def test_readers_find_what_they_found_in_many_files(tmp_path, small_groups, part):
+    """The long form: 5,000 directories, six filters each, three readers."""
+    for seed in range(10_000 + part * 100, 10_100 + part * 100):
+        check_seed(tmp_path / str(seed), seed, small_groups)
+        shutil.rmtree(tmp_path / str(seed))
+
+
+def merge(folder, *tables, rows=1, **options):
+    """Write tables, each as often as they need to have ``rows`` rows, merge them; return the way, and the file."""
+    before, after = folder / "before", folder / "after"
+    before.mkdir()
+    for number, table in enumerate(tables):
+        many = pa.concat_tables([table] * -(-rows // table.num_rows))
+        pq.write_table(many, before / f"{number}.parquet", **options)
+    (way,) = merge_files(before, after)
+    (path,) = after.iterdir()
+    return way, path
+
+
+def bounds(path, column=0):
+    """Least and greatest value that the footer states, by row group; None where it states none."""
+    metadata = pq.ParquetFile(path).metadata
+    groups = [metadata.row_group(at).column(column).statistics for at in range(metadata.num_row_groups)]
+    return [(found.min, found.max) if found is not None and found.has_min_max else None for found in groups]
+
+
+@pytest.mark.parametrize(("way", "rows", "dictionary"), [("rewrite", 1, True), ("splice", 2000, False)])
+@pytest.mark.parametrize(
+    ("first", "second", "expected"),
+    [
+        ([1.0, 2.0], [-3.0, INF], (-3.0, INF)),
+        ([1.0, 2.0], [0.5, NAN], None),
+        ([1.0, 2.0], [NAN], None),
+        ([1.0, None], [None], (1.0, 1.0)),
+    ],
+)
+def test_bounds_of_a_merged_chunk(tmp_path, way, rows, dictionary, first, second, expected):
+    """A chunk states bounds only if no value is NaN, whether pages are copied or encoded again; nulls are counted."""
+    kind = pa.float64()
+    tables = [pa.table({"x": pa.array(values, kind)}) for values in (first, second)]
+    found, path = merge(tmp_path, *tables, rows=rows, use_dictionary=dictionary)
+    assert (found, bounds(path)) == (way, [expected])
+    nulls = pq.read_table(path)["x"].null_count
+    assert pq.ParquetFile(path).metadata.row_group(0).column(0).statistics.null_count == nulls
+
+
+def test_chunks_without_nan_keep_their_bounds(tmp_path, small_groups):
+    """One row group with a NaN does not cost the others their statistics."""
+    small_groups(2)
+    _, path = merge(tmp_path, pa.table({"x": [1.0, 2.0]}), pa.table({"x": [NAN, 3.0]}), pa.table({"x": [4.0, 5.0]}))
+    assert bounds(path) == [(1.0, 2.0), None, (4.0, 5.0)]
+
+
+@pytest.mark.parametrize("page_index", [False, True])
+def test_pages_have_no_bounds_either(tmp_path, page_index):
+    """Neither the page index nor the header of a page states bounds of a chunk with a NaN."""
+    tables = [pa.table({"x": [1.0, NAN], "y": [1.0, 2.0]})] * 2
+    _, path = merge(tmp_path, *tables, write_page_index=page_index, use_dictionary=False, compression="none")
+    data = path.read_bytes()
+    x, y = (pq.ParquetFile(path).metadata.row_group(0).column(at) for at in (0, 1))
+    assert (x.has_column_index, y.has_column_index) == (False, True)
+    assert x.has_offset_index
+    for chunk in (x, y):
+        header, _ = read_struct(data, chunk.data_page_offset)
+        assert not header[5][1].get(5, (0, {}))[1]
+
+
+def test_a_minimum_of_zero_keeps_its_sign(tmp_path):
+    """DuckDB takes a minimum from exact bounds, and 0.0 is written there as -0.0: so such bounds are not exact."""
+    _, path = merge(
+        tmp_path, pa.table({"x": [0.0, 1.0], "y": [1.0, 2.0]}), pa.table({"x": [2.0, 3.0], "y": [3.0, 4.0]})
+    )
+    assert duckdb.sql(f"select min(x)::varchar, min(y)::varchar from '{path}'").fetchall() == [("0.0", "1.0")]
+
+
+def test_a_dictionary_is_no_proof_about_zeros(tmp_path):
+    """Spark skips a chunk whose dictionary has the other zero: the footer states none where a zero may be."""
+    columns = {"x": [-0.0, 1.0] * 5, "y": [NAN, 2.0] * 5, "z": [1.0, 2.0] * 5, "n": [-1.0, -2.0] * 5}
+    _, path = merge(tmp_path, pa.table(columns), pa.table(columns))
+    data = path.read_bytes()
+    footer, _ = read_struct(data[-8 - int.from_bytes(data[-8:-4], "little") : -8])
+    chunks = [chunk[3][1] for chunk in footer[4][1].items[0][1][1].items]
+    assert [13 in chunk for chunk in chunks] == [False, False, True, True]
+    assert pq.read_table(path)["x"].to_pylist() == columns["x"] * 2
+
+
+def test_every_leaf_is_looked_into():
+    """NaN is found in structs, lists, maps, dictionaries and half floats, and only within a slice."""
+    x = [1.0, NAN]
+    table = pa.table(
+        {
+            "i": pa.array([1, 2]),
+            "s": pa.array([{"a": 1.0, "b": NAN}, {"a": 2.0, "b": 1.0}]),
+            "l": pa.array([[1.0], [2.0, NAN]]),
+            "fixed": pa.array([[1.0, 2.0], [3.0, NAN]], pa.list_(pa.float32(), 2)),
+            "m": pa.array([[("k", 1.0)], [("k", NAN)]], pa.map_(pa.string(), pa.float64())),
+            "d": pa.array(x).dictionary_encode(),
+            "h": pa.array(np.array(x, np.float16)),
+            "f": pa.array(x, pa.float32()),
+        }
+    )
+    assert float_leaves(table.schema) == (1, 2, 3, 4, 6, 7, 8, 9)
+    assert nan_leaves(table) == {2, 3, 4, 6, 7, 8, 9}
+    assert nan_leaves(table.slice(0, 1)) == {2, 7}  # a dictionary offers all its values to every slice
+    assert nan_leaves(table.slice(1)) == {3, 4, 6, 7, 8, 9}
+    assert nan_leaves(table.slice(0, 0)) <= {7}
+
+
+OTHERS = {
+    "int8": (pa.int8(), [-128, 127, 0, None]),
+    "uint32": (pa.uint32(), [0, 2**31, 2**32 - 1, None]),
+    "uint64": (pa.uint64(), [0, 2**63, 2**64 - 1, 1]),
+    "bool": (pa.bool_(), [True, False, None]),
+    "small decimal": (pa.decimal128(9, 2), [Decimal("-1.50"), Decimal("9999999.99"), None]),
+    "decimal": (pa.decimal128(38, 0), [Decimal(-1), Decimal(10**38 - 1), Decimal(0), Decimal(-(10**38) + 1)]),
+    "text": (pa.string(), ["", "a", "Z", "é", "\x7f", "\U0001f600", "\uffff", None]),
+    "long text": (pa.string(), ["x" * 5000, "x" * 4999 + "y", "a"]),
+    "binary": (pa.binary(), [b"\xff", b"\x7f", b"", b"\x80\x00"]),
+    "date": (pa.date32(), [dt.date(1, 1, 1), dt.date(9999, 12, 31), None]),
+    "time": (pa.time64("us"), [dt.time(0, 0), dt.time(23, 59, 59, 999_999)]),
+    "timestamp": (pa.timestamp("us"), [dt.datetime(1, 1, 1), dt.datetime(9999, 12, 31, 23)]),  # noqa: DTZ001
+}
+
+
+@pytest.mark.parametrize("int96", [False, True])
+@pytest.mark.parametrize("what", OTHERS)
+def test_statistics_of_other_types_are_true(tmp_path, what, int96):
+    """Where inputs state nothing, what a merged file states is true of its values, and readers find the same by it."""
+    kind, values = OTHERS[what]
+    tables = [pa.table({"v": pa.array([value, values[0]], kind)}) for value in values]
+    options = {"write_statistics": False, "use_deprecated_int96_timestamps": int96, "store_decimal_as_integer": int96}
+    _, path = merge(tmp_path, *tables, **options)
+    found = pq.ParquetFile(path).metadata.row_group(0).column(0).statistics
+    stored = pq.read_table(path)["v"]
+    assert found is None or found.null_count == stored.null_count
+    comparable = [v.encode() if isinstance(v, str) else v for v in stored.to_pylist() if v is not None]
+    if found is not None and found.has_min_max:
+        low, high = (v.encode() if isinstance(v, str) else v for v in (found.min, found.max))
+        assert (low, high) == (min(comparable), max(comparable))
+    for value in {value for value in values if value is not None}:
+        for operator in ("=", "<", ">="):
+            asked = f"select v from read_parquet('{tmp_path}/{{}}/*.parquet') where v {operator} ? order by v"
+            before, after = (duckdb.execute(asked.format(folder), [value]).fetchall() for folder in ("before", "after"))
+            assert after == before
