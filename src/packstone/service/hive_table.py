@@ -30,10 +30,12 @@ from packstone.storage.fileio import Kind
 from packstone.storage.location import scheme_of
 from packstone.storage.stores import open_store
 from packstone.strategy.small_files import REASON
+from packstone.tables.deaths import note_deaths
 from packstone.tables.hive.journal import Journal
 from packstone.tables.hive.layout import check_not_nested, find_layout
 from packstone.tables.hive.restore import is_undone
 from packstone.tables.hive.swap import check_can_swap
+from packstone.tables.hive.tasks import HIVE_JOB
 from packstone.tables.probe import check_mergeable
 
 if TYPE_CHECKING:
@@ -158,6 +160,7 @@ class HiveTable:
                 # Asked again now that our own records can be seen: of two that begin at once, one sees the other.
                 check_not_nested(self._io, self.layout)
                 check_backup_root(session, options.backup_root)
+                note_deaths(self._io, f"{self.layout.state}/staging", folder=self.layout.deaths, job=HIVE_JOB)
                 recovered = maintenance.recover_first(session, take_over=take_over, catalog=self._catalog)
                 staging = session.layout.staging(session.run)
                 planner = self._planner(options, filters, engine=engine, staging=staging)

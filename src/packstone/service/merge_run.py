@@ -246,7 +246,8 @@ class MergeRun:
     def _run_units(self, wave: list[PartitionWork], staging: str) -> None:
         specs = [spec for work in wave for spec in work.units]
         copies = [spec for work in wave for spec in work.copies]
-        tasks = pack_tasks(specs, parallel=self.budget.parallel, copies=copies)
+        deaths = self.session.layout.deaths
+        tasks = pack_tasks(specs, parallel=self.budget.parallel, deaths=deaths, copies=copies)
         count, total_bytes = len(specs) + len(copies), sum(work.staging_bytes for work in wave)
 
         def report(units: int, size_bytes: int) -> None:

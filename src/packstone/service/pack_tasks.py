@@ -19,12 +19,16 @@ _TASK_UNITS = 64
 UnitT = TypeVar("UnitT")
 
 
-def pack_tasks(specs: Sequence[UnitSpec], *, parallel: int | None, copies: Sequence[CopySpec] = ()) -> list[Task]:
+def pack_tasks(
+    specs: Sequence[UnitSpec], *, parallel: int | None, deaths: str, copies: Sequence[CopySpec] = ()
+) -> list[Task]:
     """Deal units to tasks, then copies; with ``parallel`` at most that many of each, balanced by bytes."""
     packs = pack_by_bytes(
         sorted(specs, key=lambda spec: spec.unit), size_of=lambda spec: spec.input_bytes, parallel=parallel
     )
-    tasks = [Task(kind=TaskKind.UNITS, number=number, units=tuple(pack)) for number, pack in enumerate(packs)]
+    tasks = [
+        Task(kind=TaskKind.UNITS, number=number, deaths=deaths, units=tuple(pack)) for number, pack in enumerate(packs)
+    ]
     copied = pack_by_bytes(copies, size_of=lambda spec: spec.file.size_bytes, parallel=parallel)
     tasks += [
         Task(kind=TaskKind.COPIES, number=number, copies=tuple(pack)) for number, pack in enumerate(copied, len(tasks))

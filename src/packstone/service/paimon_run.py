@@ -263,6 +263,7 @@ class PaimonRun:
             PaimonTask(
                 number=number,
                 run_folder=self.session.folder,
+                deaths=self.session.deaths,
                 schema=self.store.schema,
                 names=names,
                 created_ms=made,

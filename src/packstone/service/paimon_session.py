@@ -7,6 +7,7 @@ a safe age. ::
     .packstone/orders/runs/<run>/run.json           what the run is, and which process
     .packstone/orders/runs/<run>/created-*.json     paths that it was about to create
     .packstone/orders/runs/<run>/published-*.json   the snapshots that it published
+    .packstone/orders/deaths/                       files that were being read when a process died
     .packstone/orders/staging/<run>/g0001/          payloads and results of one group's tasks
 """
 
@@ -23,8 +24,10 @@ from packstone.errors import UnavailableError
 from packstone.model.codec import dump_record, load_record
 from packstone.service.run_session import new_run_id
 from packstone.storage.ownership import ProcessIdentity
+from packstone.tables.deaths import note_deaths
 from packstone.tables.paimon.leftovers import CreatedFiles, record_created
-from packstone.tables.state_folder import find_state_folder, make_state_folder
+from packstone.tables.paimon.tasks import PAIMON_JOB
+from packstone.tables.state_folder import DEATHS_FOLDER, find_state_folder, make_state_folder
 
 if TYPE_CHECKING:
     from packstone.storage.fileio import FileIO
@@ -68,6 +71,11 @@ class PaimonSession:
     def _staging(self) -> str:
         return f"{self.state}/staging/{self.run}"
 
+    @property
+    def deaths(self) -> str:
+        """Where inputs are noted that ended a process."""
+        return f"{self.state}/{DEATHS_FOLDER}"
+
     def __enter__(self) -> Self:
         info = PaimonRunInfo(
             run=self.run,
@@ -81,6 +89,7 @@ class PaimonSession:
             make_state_folder(self.io, self.table, self.state)
             self.io.make_dirs(self.folder)
             self.io.replace(f"{self.folder}/run.json", dump_record(info))
+            note_deaths(self.io, f"{self.state}/staging", folder=self.deaths, job=PAIMON_JOB)
         except OSError as error:
             raise UnavailableError(f"{self.state} cannot be written: {error.strerror or error}.") from error
         return self
@@ -92,7 +101,7 @@ class PaimonSession:
         if kind is None and not self.keep_evidence and not self.keep_records:
             with contextlib.suppress(OSError):
                 self._forget_committed()
-        for folder in (self.folder, f"{self.state}/runs", f"{self.state}/staging", self.state):
+        for folder in (self.folder, f"{self.state}/runs", f"{self.state}/staging", self.deaths, self.state):
             with contextlib.suppress(OSError):
                 self.io.remove_empty_dir(folder)
         with contextlib.suppress(OSError):

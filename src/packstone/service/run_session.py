@@ -107,7 +107,14 @@ class RunSession:
     def _tidy(self) -> None:
         """Leave no empty folders."""
         state = self.layout.state
-        for folder in (f"{state}/staging", self.layout.runs, f"{state}/owners", state, posixpath.dirname(state)):
+        for folder in (
+            f"{state}/staging",
+            self.layout.deaths,
+            self.layout.runs,
+            f"{state}/owners",
+            state,
+            posixpath.dirname(state),
+        ):
             with contextlib.suppress(OSError):
                 self.io.remove_empty_dir(folder)
 

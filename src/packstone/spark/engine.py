@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 _POLL_SECONDS = 0.3
 _DESCRIPTION = "spark.job.description"
 _TAG = "packstone"
+_JOB_TRIES = 4  # three deaths, and the one that leaves the unit alone
+_WORKER_DIED = "Python worker exited unexpectedly"
 
 
 class SparkEngine:
@@ -54,12 +56,8 @@ class SparkEngine:
         io = self._io or open_store(staging)
         for task in tasks:
             write_task(io, staging, task)
-        watch = _Watch(io, staging, on_progress)
-        try:
-            with watch:
-                attempts = self._run_job(_task_function(io, staging, job), len(tasks), what)
-        except Exception as error:
-            raise job_error(error) from error
+        with _Watch(io, staging, on_progress):
+            attempts = self._run_again_if_killed(io, staging, job, count=len(tasks), what=what)
         for task in tasks:
             attempt = attempts[task.number]
             yield read_result(io, staging, kind=job.result, number=task.number, attempt=attempt)
@@ -67,6 +65,21 @@ class SparkEngine:
     def close(self) -> None:
         """Stop the session if it is ours."""
         self._handle.stop()
+
+    def _run_again_if_killed(
+        self, io: FileIO, staging: str, job: Job[Any, Any], *, count: int, what: str
+    ) -> dict[int, str]:
+        """Run the job; if a Python worker died, once more, because a local Spark does not repeat a task by itself.
+
+        The second job knows by the markers of the first where it died, and reads those files with care.
+        """
+        for tries in range(_JOB_TRIES):
+            try:
+                return self._run_job(_task_function(io, staging, job, tries=tries), count, what)
+            except Exception as error:
+                if _WORKER_DIED not in str(error) or tries == _JOB_TRIES - 1:
+                    raise job_error(error) from error
+        raise AssertionError  # the last try returns or raises
 
     def _run_job(self, function: Callable[[Iterator[Any]], Iterator[Any]], count: int, what: str) -> dict[int, str]:
         spark = self._handle.spark
@@ -95,26 +108,32 @@ def describe_job(spark: Any, what: str) -> Iterator[None]:  # noqa: ANN401 - a s
         context.setLocalProperty(_DESCRIPTION, before)
 
 
-def _task_function(io: FileIO, staging: str, job: Job[Any, Any]) -> Callable[[Iterator[Any]], Iterator[Any]]:
+def _task_function(
+    io: FileIO, staging: str, job: Job[Any, Any], *, tries: int
+) -> Callable[[Iterator[Any]], Iterator[Any]]:
     def run_tasks(batches: Iterator[Any]) -> Iterator[Any]:
         import pyarrow as pa  # noqa: PLC0415 - runs on the executor
 
         for batch in batches:
             for number in batch.column(0).to_pylist():
-                attempt = Attempt(io=io, staging=staging, name=_attempt_name())
+                name, before = _name_attempt()
+                attempt = Attempt(io=io, staging=staging, name=name, number=before + tries)
                 run_task(job, attempt, number)
                 yield pa.RecordBatch.from_pydict({"task": [number], "attempt": [attempt.name]})
 
     return run_tasks
 
 
-def _attempt_name() -> str:
-    """Name this attempt: Spark's own number for people, random digits because numbers repeat across drivers."""
+def _name_attempt() -> tuple[str, int]:
+    """Name this attempt, and say how many came before it.
+
+    The name holds Spark's own number for people, and random digits because numbers repeat across drivers.
+    """
     from pyspark import TaskContext  # noqa: PLC0415 - runs on the executor
 
     context = TaskContext.get()
-    number = context.taskAttemptId() if context is not None else 0
-    return f"a{number}_{uuid.uuid4().hex[:8]}"
+    number, before = (context.taskAttemptId(), context.attemptNumber()) if context is not None else (0, 0)
+    return f"a{number}_{uuid.uuid4().hex[:8]}", before
 
 
 class _Watch:

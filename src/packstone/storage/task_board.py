@@ -7,13 +7,17 @@ own name on everything it writes; nothing of an attempt that the driver did not 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import re
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import reduce
 from operator import and_
-from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar
 
+from packstone.errors import CorruptionError
 from packstone.model.codec import dump_record, load_record
+from packstone.storage.fileio import Kind
+from packstone.storage.ownership import ProcessIdentity
 
 if TYPE_CHECKING:
     from packstone.storage.fileio import FileIO
@@ -32,6 +36,33 @@ TaskT = TypeVar("TaskT", bound=Numbered)
 ResultT = TypeVar("ResultT")
 
 
+_TASK: Final = "task-"
+_RESULT: Final = "result-"
+_BEGUN: Final = "begun-"
+_DONE: Final = "done-"
+_BEGUN_NAME: Final = re.compile(r"begun-([0-9]{6,9})-\w+")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnitInputs:
+    """The files that one unit of a task reads, each with the name of its format."""
+
+    number: int
+    files: tuple[tuple[str, str], ...]
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """The files alone."""
+        return tuple(path for path, _ in self.files)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Begun:
+    """Which process began an attempt at a task."""
+
+    process: ProcessIdentity
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attempt:
     """One try at a task: where it works, and the name on all that it writes."""
@@ -39,6 +70,7 @@ class Attempt:
     io: FileIO
     staging: str
     name: str
+    number: int = 0  # how many attempts at this task came before
     has_idle_core: bool = False  # nobody else will use the machine's other cores meanwhile
 
     def as_private_as(self, paths: Iterable[str]) -> Attempt:
@@ -51,7 +83,12 @@ class Attempt:
 
     def mark_done(self, unit: int, *, size_bytes: int) -> None:
         """Let the driver count a finished unit before its task ends."""
-        self.io.replace(f"{self.staging}/done-{unit:06d}-{size_bytes}", b"")
+        self.io.replace(f"{self.staging}/{_DONE}{unit:06d}-{size_bytes}", b"")
+
+
+def _no_units(_task: object) -> tuple[UnitInputs, ...]:
+    """Of a job whose tasks are not watched."""
+    return ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,6 +98,7 @@ class Job(Generic[TaskT, ResultT]):
     task: type[TaskT]
     result: type[ResultT]
     do: Callable[[Attempt, TaskT], ResultT]
+    units: Callable[[TaskT], tuple[UnitInputs, ...]] = _no_units  # in the order in which the task does them
 
 
 def write_task(io: FileIO, staging: str, task: Numbered) -> None:
@@ -71,6 +109,8 @@ def write_task(io: FileIO, staging: str, task: Numbered) -> None:
 def run_task(job: Job[TaskT, ResultT], attempt: Attempt, number: int) -> None:
     """Do one task and leave its result under the attempt's name."""
     path = _task_path(attempt.staging, number)
+    begun = dump_record(_Begun(process=ProcessIdentity.mine()))
+    attempt.io.replace(f"{attempt.staging}/{_BEGUN}{number:06d}-{attempt.name}", begun)
     result = job.do(attempt, load_record(job.task, attempt.io.read_bytes(path), path=path))
     attempt.io.replace(_result_path(attempt.staging, number, attempt.name), dump_record(result))
 
@@ -86,7 +126,7 @@ def count_done_bytes(io: FileIO, staging: str) -> tuple[int, int]:
     units: dict[str, int] = {}
     try:
         for entry in io.list_dir(staging):
-            if entry.name.startswith("done-"):
+            if entry.name.startswith(_DONE):
                 _, unit, size_bytes = entry.name.split("-")
                 units[unit] = int(size_bytes)
     except FileNotFoundError:
@@ -94,9 +134,61 @@ def count_done_bytes(io: FileIO, staging: str) -> tuple[int, int]:
     return len(units), sum(units.values())
 
 
+def find_stop(attempt: Attempt, task: int, units: Iterable[UnitInputs]) -> tuple[int | None, int]:
+    """The unit in which earlier attempts at this task stopped without a result, and how many there were."""
+    names = [entry.name for entry in attempt.io.list_dir(attempt.staging)]
+    mine = f"{_BEGUN}{task:06d}-{attempt.name}"
+    others = [name for name in names if name.startswith(f"{_BEGUN}{task:06d}-") and name != mine]
+    results = set(names)
+    stopped = sum(1 for name in others if _result_of(name) not in results)
+    return (_first_undone(names, units) if stopped else None), stopped
+
+
+def find_dead_units(io: FileIO, staging: str, job: Job[Any, Any]) -> Iterator[UnitInputs]:
+    """Yield the units, anywhere below a folder, in which a process of this host died; each only once."""
+    try:
+        entries = list(io.list_dir(staging))
+    except (FileNotFoundError, NotADirectoryError):
+        return
+    names = [entry.name for entry in entries]
+    for name in names:
+        begun = _BEGUN_NAME.fullmatch(name)
+        if begun is None or _result_of(name) in names or not _has_died(io, f"{staging}/{name}"):
+            continue
+        path = _task_path(staging, int(begun[1]))
+        try:
+            task = load_record(job.task, io.read_bytes(path), path=path)
+        except (FileNotFoundError, CorruptionError):
+            continue
+        units = job.units(task)
+        found = _first_undone(names, units)
+        yield from (unit for unit in units if unit.number == found)
+        io.remove(f"{staging}/{name}")
+    for entry in entries:
+        if entry.kind is Kind.DIRECTORY:
+            yield from find_dead_units(io, f"{staging}/{entry.name}", job)
+
+
+def _has_died(io: FileIO, path: str) -> bool:
+    try:
+        process = load_record(_Begun, io.read_bytes(path), path=path).process
+    except (FileNotFoundError, CorruptionError):
+        return False
+    return process.is_on_this_host() and not process.is_running()
+
+
+def _first_undone(names: Iterable[str], units: Iterable[UnitInputs]) -> int | None:
+    done = {name.split("-")[1] for name in names if name.startswith(_DONE)}
+    return next((unit.number for unit in units if f"{unit.number:06d}" not in done), None)
+
+
+def _result_of(begun: str) -> str:
+    return f"{_RESULT}{begun.removeprefix(_BEGUN)}.json"
+
+
 def _task_path(staging: str, number: int) -> str:
-    return f"{staging}/task-{number:06d}.json"
+    return f"{staging}/{_TASK}{number:06d}.json"
 
 
 def _result_path(staging: str, number: int, attempt: str) -> str:
-    return f"{staging}/result-{number:06d}-{attempt}.json"
+    return f"{staging}/{_RESULT}{number:06d}-{attempt}.json"

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 _OWNER: Final = 0o700
 STATE_FOLDER: Final = ".packstone"
+DEATHS_FOLDER: Final = "deaths"  # in it: notes about files that were being read when a process died
 
 
 def find_state_folder(io: FileIO, root: str) -> str:

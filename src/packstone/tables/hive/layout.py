@@ -7,6 +7,7 @@ They live in the table's state folder (tables/state_folder.py)::
         runs/<run>/run.json                  what the run is, and which process
         runs/<run>/heartbeat                 its time says that the process lives
         runs/<run>/<partition>~1.*.json      the journal of one swap
+        deaths/                              files that were being read when a process died
         staging/<run>/                       specs, results and outputs before they are published
         backup/<run>/<k=v>/<name>.kept       originals, until their time is over
         unrecorded/<run>.json                runs that the history does not know yet (service/unrecorded.py)
@@ -23,7 +24,7 @@ from urllib.parse import quote
 
 from packstone.errors import RefusedError
 from packstone.storage.location import is_store_root
-from packstone.tables.state_folder import STATE_FOLDER, find_state_folder, is_of_namesake
+from packstone.tables.state_folder import DEATHS_FOLDER, STATE_FOLDER, find_state_folder, is_of_namesake
 
 if TYPE_CHECKING:
     from packstone.storage.fileio import FileIO
@@ -94,6 +95,11 @@ class TableLayout:
     def staging(self, run: str) -> str:
         """Name the folder of what is not published yet."""
         return f"{self.state}/staging/{run}"
+
+    @property
+    def deaths(self) -> str:
+        """Where inputs are noted that ended a process."""
+        return f"{self.state}/{DEATHS_FOLDER}"
 
     def plan_staging(self, plan: str) -> str:
         """Name the folder of what the tasks of a plan answer, which is no run."""

@@ -6,10 +6,12 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, assert_never
 
+from packstone.errors import UnreadableFileError
 from packstone.model.files import FileEntry
-from packstone.model.unit import UnitResult, UnitSpec
+from packstone.model.unit import UnitResult, UnitSpec, UnitStatus
 from packstone.rewrite.run_unit import run_unit
-from packstone.storage.task_board import Attempt, Job
+from packstone.storage.task_board import Attempt, Job, UnitInputs
+from packstone.tables.deaths import DeathWatch
 from packstone.tables.hive.copy_file import CopyResult, CopySpec, run_copy
 from packstone.tables.hive.file_facts import read_file_facts
 from packstone.tables.hive.file_verdict import FileFacts
@@ -40,6 +42,7 @@ class Task:
 
     kind: TaskKind
     number: int
+    deaths: str = ""  # where inputs are noted that ended a process
     units: tuple[UnitSpec, ...] = ()
     copies: tuple[CopySpec, ...] = ()
     facts: tuple[FactsTask, ...] = ()
@@ -61,7 +64,8 @@ def run_hive_task(attempt: Attempt, task: Task) -> TaskResult:
     io = attempt.io
     match task.kind:
         case TaskKind.UNITS:
-            return TaskResult(units=tuple(_run_unit(attempt, spec) for spec in task.units))
+            watch = DeathWatch.begin(attempt, task.deaths, task=task.number, units=unit_inputs(task))
+            return TaskResult(units=tuple(_run_unit(attempt, spec, watch) for spec in task.units))
         case TaskKind.COPIES:
             return TaskResult(copies=tuple(_run_copy(attempt, spec) for spec in task.copies))
         case TaskKind.FACTS:
@@ -73,8 +77,29 @@ def run_hive_task(attempt: Attempt, task: Task) -> TaskResult:
             assert_never(task.kind)
 
 
-def _run_unit(attempt: Attempt, spec: UnitSpec) -> UnitResult:
-    result = run_unit(attempt.io, spec, staging=attempt.staging, attempt=attempt.name)
+def unit_inputs(task: Task) -> tuple[UnitInputs, ...]:
+    """The files that each unit of a task reads."""
+    return tuple(_inputs_of(spec) for spec in task.units)
+
+
+def _inputs_of(spec: UnitSpec) -> UnitInputs:
+    files = tuple((f"{spec.directory}/{file.name}", spec.file_format) for file in spec.inputs)
+    return UnitInputs(number=spec.unit, files=files)
+
+
+def _run_unit(attempt: Attempt, spec: UnitSpec, watch: DeathWatch) -> UnitResult:
+    try:
+        watch.check(_inputs_of(spec))
+        result = run_unit(attempt.io, spec, staging=attempt.staging, attempt=attempt.name)
+        watch.survived(_inputs_of(spec))
+    except UnreadableFileError as error:
+        result = UnitResult(
+            unit=spec.unit,
+            attempt=attempt.name,
+            status=UnitStatus.UNREADABLE,
+            message=error.message,
+            blamed=str(error.facts.get("file", "")),
+        )
     attempt.mark_done(spec.unit, size_bytes=spec.input_bytes)
     return result
 
@@ -85,4 +110,4 @@ def _run_copy(attempt: Attempt, spec: CopySpec) -> CopyResult:
     return result
 
 
-HIVE_JOB: Final = Job(task=Task, result=TaskResult, do=run_hive_task)
+HIVE_JOB: Final = Job(task=Task, result=TaskResult, do=run_hive_task, units=unit_inputs)

@@ -36,7 +36,8 @@ from packstone.rewrite.merged_view.check_facts import to_plain
 from packstone.rewrite.merged_view.merge_and_verify import merge_and_verify
 from packstone.rewrite.merged_view.verify_append import verify_append
 from packstone.rewrite.merged_view.verify_merge import Verified
-from packstone.storage.task_board import Attempt, Job
+from packstone.storage.task_board import Attempt, Job, UnitInputs
+from packstone.tables.deaths import DeathWatch
 from packstone.tables.paimon.binary_row import encode_row
 from packstone.tables.paimon.data_file_meta import DataFileMeta
 from packstone.tables.paimon.leftovers import record_created
@@ -77,11 +78,10 @@ class PaimonUnit:
         return spec.output.directory
 
     @property
-    def input_paths(self) -> tuple[str, ...]:
+    def inputs(self) -> UnitInputs:
         """The files that it reads."""
-        if self.merge is not None:
-            return tuple(file.path for file in self.merge.files)
-        return () if self.append is None else tuple(file.path for file in self.append.inputs)
+        files = self.merge.files if self.merge is not None else self.append.inputs if self.append is not None else ()
+        return UnitInputs(number=self.unit, files=tuple((file.path, file.file_format) for file in files))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,6 +90,7 @@ class PaimonTask:
 
     number: int
     run_folder: str  # where the names of files are written down
+    deaths: str  # where inputs are noted that ended a process
     schema: TableSchema
     names: DataFileNames
     created_ms: int
@@ -125,18 +126,27 @@ class PaimonTaskResult:
 def run_paimon_task(attempt: Attempt, task: PaimonTask) -> PaimonTaskResult:
     """Do all units of a task; one that fails does not stop the others."""
     results = []
+    watch = DeathWatch.begin(attempt, task.deaths, task=task.number, units=unit_inputs(task))
     for unit in task.units:
-        results.append(_guarded(attempt, task, unit))
+        results.append(_guarded(attempt, task, unit, watch=watch))
         attempt.mark_done(unit.unit, size_bytes=unit.input_bytes)
     return PaimonTaskResult(units=tuple(results))
 
 
-def _guarded(attempt: Attempt, task: PaimonTask, unit: PaimonUnit) -> PaimonUnitResult:
+def unit_inputs(task: PaimonTask) -> tuple[UnitInputs, ...]:
+    """The files that each unit of a task reads."""
+    return tuple(unit.inputs for unit in task.units)
+
+
+def _guarded(attempt: Attempt, task: PaimonTask, unit: PaimonUnit, *, watch: DeathWatch) -> PaimonUnitResult:
     try:
-        return _run_unit(attempt, task, unit)
+        watch.check(unit.inputs)
+        result = _run_unit(attempt, task, unit)
+        watch.survived(unit.inputs)
     except FAILURES as error:
         failure = describe_failure(error)
         return PaimonUnitResult(unit=unit.unit, status=failure.status, message=failure.message, blamed=failure.blamed)
+    return result
 
 
 def _run_unit(attempt: Attempt, task: PaimonTask, unit: PaimonUnit) -> PaimonUnitResult:
@@ -165,7 +175,7 @@ def _check_no_retracts(io: FileIO, unit: PaimonUnit) -> None:
 
 def _rewrite(attempt: Attempt, task: PaimonTask, unit: PaimonUnit) -> PaimonUnitResult:
     written: list[str] = []
-    attempt = attempt.as_private_as(unit.input_paths)
+    attempt = attempt.as_private_as(unit.inputs.paths)
     try:
         result, verified = _merge(attempt, unit, name_file=_namer(attempt, task, unit=unit, written=written))
     except VerificationError:
@@ -253,4 +263,4 @@ def _with_real_keys(io: FileIO, unit: PaimonUnit) -> PaimonUnit:
     return replace(unit, merge=with_real_keys(io, unit.merge))
 
 
-PAIMON_JOB: Final = Job(task=PaimonTask, result=PaimonTaskResult, do=run_paimon_task)
+PAIMON_JOB: Final = Job(task=PaimonTask, result=PaimonTaskResult, do=run_paimon_task, units=unit_inputs)

@@ -10,6 +10,7 @@
     <table>/Metadata/segments/0.1_<attempt>.json         the files of one segment
     <table>/Metadata/index/0.1_<attempt>.arrow           what is in them, row group by row group
     <table>/Metadata/attempts/<attempt>/                 a running load or compaction
+    <table>/Metadata/deaths/                             files that were being read when a process died
     <table>/Metadata/badrecords/7_<attempt>/             rows that a load left out, with reasons
     <table>/Metadata/trash/<ms>/                         what clean has moved away
     <table>/Fact/Segment_0.1/part-<task>-<n>-<attempt>-<try>.parquet
@@ -112,6 +113,11 @@ def index_file_name(segment: SegmentId, attempt: str) -> str:
 def index_file_path(table: str, name: str) -> str:
     """An index file, by the name in its segment file."""
     return f"{index_folder(table)}/{name}"
+
+
+def deaths_folder(table: str) -> str:
+    """The folder with notes about files that were being read when a process died."""
+    return f"{table}/{METADATA_FOLDER}/deaths"
 
 
 def attempts_folder(table: str) -> str:

@@ -12,13 +12,15 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from packstone.errors import VerificationError
+from packstone.model.file_format import FileFormat
 from packstone.model.unit import UnitStatus
 from packstone.rewrite.ordered.ordered_merge import merge_ordered
 from packstone.rewrite.ordered.ordered_spec import OrderedMergeSpec, WrittenBlockFile
 from packstone.rewrite.ordered.verify_ordered import verify_ordered
-from packstone.storage.task_board import Attempt, Job
+from packstone.storage.task_board import Attempt, Job, UnitInputs
+from packstone.tables.deaths import DeathWatch
 from packstone.tables.segments.attempts import record_created
-from packstone.tables.segments.layout import data_file_name
+from packstone.tables.segments.layout import data_file_name, deaths_folder
 from packstone.tables.unit_failure import FAILURES, describe_failure
 
 if TYPE_CHECKING:
@@ -71,18 +73,31 @@ class MergeTaskResult:
 def run_merge_task(attempt: Attempt, task: MergeTask) -> MergeTaskResult:
     """Do all units of a task; one that fails does not stop the others."""
     results = []
+    watch = DeathWatch.begin(attempt, deaths_folder(task.table), task=task.number, units=unit_inputs(task))
     for unit in task.units:
-        results.append(_guarded(attempt, task, unit))
+        results.append(_guarded(attempt, task, unit, watch=watch))
         attempt.mark_done(unit.unit, size_bytes=unit.input_bytes)
     return MergeTaskResult(units=tuple(results))
 
 
-def _guarded(attempt: Attempt, task: MergeTask, unit: MergeUnit) -> MergeUnitResult:
+def unit_inputs(task: MergeTask) -> tuple[UnitInputs, ...]:
+    """The files that each unit of a task reads."""
+    return tuple(_inputs_of(unit) for unit in task.units)
+
+
+def _inputs_of(unit: MergeUnit) -> UnitInputs:
+    return UnitInputs(number=unit.unit, files=tuple((file.path, FileFormat.PARQUET) for file in unit.spec.files))
+
+
+def _guarded(attempt: Attempt, task: MergeTask, unit: MergeUnit, *, watch: DeathWatch) -> MergeUnitResult:
     try:
-        return _merge(attempt, task, unit)
+        watch.check(_inputs_of(unit))
+        result = _merge(attempt, task, unit)
+        watch.survived(_inputs_of(unit))
     except FAILURES as error:
         failure = describe_failure(error)
         return MergeUnitResult(unit=unit.unit, status=failure.status, message=failure.message, blamed=failure.blamed)
+    return result
 
 
 def _merge(attempt: Attempt, task: MergeTask, unit: MergeUnit) -> MergeUnitResult:
@@ -129,4 +144,4 @@ def _namer(attempt: Attempt, task: MergeTask, *, unit: MergeUnit, written: list[
     return name
 
 
-SEGMENTS_MERGE_JOB: Final = Job(task=MergeTask, result=MergeTaskResult, do=run_merge_task)
+SEGMENTS_MERGE_JOB: Final = Job(task=MergeTask, result=MergeTaskResult, do=run_merge_task, units=unit_inputs)
