@@ -1,5 +1,6 @@
 """A file that ends the process which reads it costs that file: the next run leaves it alone and merges the rest."""
 
+import os
 import signal
 
 import pyarrow as pa
@@ -103,7 +104,7 @@ def test_a_merge_of_segments_is_left_alone(tmp_path, packstone, packstone_proces
 
 
 def test_files_that_only_die_together_are_left_alone_after_three_deaths(lake, packstone_process, quiet_env, tmp_path):
-    """Each can be read alone, and the merge dies each time: the fourth run leaves them alone and says how often."""
+    """Each can be read alone, and the merge dies: the fourth run leaves them alone; a week later they are tried."""
     lake.parquet("dt=1", files=6, rows=10)
     env = aborting_env(quiet_env, tmp_path / "hook", more=KILLED_IN_WRITE)
     arguments = ("compact", lake.table, "--engine", "inline", "--format", "json")
@@ -113,6 +114,10 @@ def test_files_that_only_die_together_are_left_alone_after_three_deaths(lake, pa
     assert (done.code, done.json["status"]) == (1, "failed")
     assert f"ended {MAX_DEATHS} times without a word" in str(done.json["skipped"])
     assert len(lake.ids()) == 60
+    for note in (lake.root / ".packstone" / "orders" / "deaths").iterdir():
+        os.utime(note, (0, 0))
+    done = packstone_process(*arguments)
+    assert (done.code, done.json["status"], len(lake.ids())) == (0, "committed", 60)
 
 
 def test_a_killed_run_costs_nothing_but_a_second_look(lake, packstone_process, quiet_env, tmp_path):

@@ -110,7 +110,7 @@ def run_task(job: Job[TaskT, ResultT], attempt: Attempt, number: int) -> None:
     """Do one task and leave its result under the attempt's name."""
     path = _task_path(attempt.staging, number)
     begun = dump_record(_Begun(process=ProcessIdentity.mine()))
-    attempt.io.replace(f"{attempt.staging}/{_BEGUN}{number:06d}-{attempt.name}", begun)
+    attempt.io.replace(begun_path(attempt, number), begun)
     result = job.do(attempt, load_record(job.task, attempt.io.read_bytes(path), path=path))
     attempt.io.replace(_result_path(attempt.staging, number, attempt.name), dump_record(result))
 
@@ -132,6 +132,11 @@ def count_done_bytes(io: FileIO, staging: str) -> tuple[int, int]:
     except FileNotFoundError:
         return 0, 0
     return len(units), sum(units.values())
+
+
+def begun_path(attempt: Attempt, task: int) -> str:
+    """The marker that an attempt leaves when it begins."""
+    return f"{attempt.staging}/{_BEGUN}{task:06d}-{attempt.name}"
 
 
 def find_stop(attempt: Attempt, task: int, units: Iterable[UnitInputs]) -> tuple[int | None, int]:

@@ -7,7 +7,7 @@ attempt, on Spark one of the same job and otherwise the next run, reads each sus
 | the child | the unit |
 |---|---|
 | dies while it reads a file | the file is left alone, with the signal as the reason, until it changes |
-| reads all of them | is done as usual; after three deaths it is left alone until its files change |
+| reads all of them | is done as usual; after three deaths it is left alone for a week, or until its files change |
 
 Notes are files in ``<folder>/<digest of the path>.json``; a unit that was done removes those of its inputs. The second
 row is for what only a merge can show: a fault of a writer, or a merge that needs more memory than there is.
@@ -24,7 +24,7 @@ from packstone.errors import CorruptionError, UnreadableFileError
 from packstone.model.codec import dump_record, load_record
 from packstone.model.record_fields import AbsolutePath
 from packstone.rewrite.trial_read import find_deadly_file
-from packstone.storage.task_board import Attempt, Job, UnitInputs, find_dead_units, find_stop
+from packstone.storage.task_board import Attempt, Job, UnitInputs, begun_path, find_dead_units, find_stop
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from packstone.storage.fileio import FileIO
 
 MAX_DEATHS: Final = 3
+RETRY_SECONDS: Final = 7 * 86_400  # somebody may have given the executors more memory since
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,6 +52,7 @@ class DeathWatch:
 
     attempt: Attempt
     folder: str
+    marker: str  # what this attempt left when it began
     suspect: int | None = None  # the unit in which earlier attempts at this task died
     deaths: int = 0  # how many of them
     _notes: dict[str, DeathNote] = field(default_factory=dict)
@@ -58,7 +60,8 @@ class DeathWatch:
     @classmethod
     def begin(cls, attempt: Attempt, folder: str, *, task: int, units: Iterable[UnitInputs]) -> DeathWatch:
         """Read the notes, and find out where earlier attempts at this task stopped."""
-        watch = cls(attempt=attempt, folder=folder, _notes=_read_notes(attempt.io, folder))
+        marker = begun_path(attempt, task)
+        watch = cls(attempt=attempt, folder=folder, marker=marker, _notes=_read_notes(attempt.io, folder))
         if attempt.number:
             watch.suspect, watch.deaths = find_stop(attempt, task, units)
         return watch
@@ -80,12 +83,14 @@ class DeathWatch:
             self._write(replace(noted[path], signal=name))
             raise _left_alone(path, name)
         deaths = max(note.deaths for note in noted.values())
-        if deaths >= MAX_DEATHS:
-            for note in noted.values():
-                self._write(note)
+        if deaths >= MAX_DEATHS and not any(self._is_old(path) for path in noted):
+            if self.suspect == unit.number:
+                for note in noted.values():
+                    self._write(note)
             raise UnreadableFileError(
                 f"The process that merged these {len(unit.paths)} files ended {deaths} times without a word, though "
-                "each can be read alone; they are left alone until one of them changes. Is there too little memory?",
+                "each can be read alone; they are left alone for 7 days, or until one of them changes. Is there too "
+                "little memory?",
                 file="",
             )
 
@@ -103,6 +108,12 @@ class DeathWatch:
         found = self.attempt.io.stat(path)
         is_same = found is not None and (found.size_bytes, found.mtime_ns) == (note.size_bytes, note.mtime_ns)
         return note if is_same else None
+
+    def _is_old(self, path: str) -> bool:
+        """Whether the last death was long ago, by the clock of the store, which stamped our own marker just now."""
+        note = self.attempt.io.stat(_note_path(self.folder, path))
+        now = self.attempt.io.stat(self.marker)
+        return note is not None and now is not None and now.mtime_ns - note.mtime_ns > RETRY_SECONDS * 1_000_000_000
 
     def _add(self, path: str) -> None:
         found = self.attempt.io.stat(path)
