@@ -16,7 +16,7 @@ JOBS ?= 2
 
 PY := $(VENV)/bin/python
 # What tests start or run that is not Packstone's: servers, a KDC, and the checks of what is in deploy/.
-SERVERS := $(addprefix $(VENV_SERVERS)/.stamp-,packages hdfs databases kerberos manifests)
+SERVERS := $(addprefix $(VENV_SERVERS)/.stamp-,packages hdfs databases kerberos manifests grafana)
 # C1 and the serial collector start faster; the archive (scripts/make-cds-archive) holds Spark's classes ready-made.
 FAST_JVM := -XX:TieredStopAtLevel=1 -XX:+UseSerialGC
 # Otherwise the JVM says on stdout when the archive does not fit; stdout belongs to the command under test.
@@ -117,6 +117,11 @@ $(VENV_SERVERS)/.stamp-kerberos: scripts/ensure-kerberos | $(VENV_SERVERS)/.stam
 $(VENV_SERVERS)/.stamp-manifests: scripts/build-manifest-check $(wildcard scripts/check-manifests/*) | $(VENV_SERVERS)/.stamp-packages
 	scripts/build-manifest-check $(VENV_SERVERS)/manifest-check
 	@[ -e $(VENV_SERVERS)/manifest-check/why-not.txt ] || touch $@
+
+# No stamp where npm could not be reached: the next `make test` asks again.
+$(VENV_SERVERS)/.stamp-grafana: scripts/fetch-grafana-types | $(VENV_SERVERS)/.stamp-packages
+	scripts/fetch-grafana-types $(VENV_SERVERS)/grafana-types
+	@[ -e $(VENV_SERVERS)/grafana-types/why-not.txt ] || touch $@
 
 # No stamp where Maven could not be reached: the next `make interop` asks again.
 $(VENV_INTEROP)/.stamp-jars: $(VENV_INTEROP)/.stamp-packages scripts/fetch-interop-jars
