@@ -15,6 +15,8 @@ ARGS ?=
 JOBS ?= 2
 
 PY := $(VENV)/bin/python
+# What tests start or run that is not Packstone's: servers, a KDC, and the checks of what is in deploy/.
+SERVERS := $(addprefix $(VENV_SERVERS)/.stamp-,packages hdfs databases kerberos manifests grafana)
 # C1 and the serial collector start faster; the archive (scripts/make-cds-archive) holds Spark's classes ready-made.
 FAST_JVM := -XX:TieredStopAtLevel=1 -XX:+UseSerialGC
 # Otherwise the JVM says on stdout when the archive does not fit; stdout belongs to the command under test.
@@ -33,11 +35,11 @@ install: $(VENV)/.stamp-java ## Make the environment in .venv, with Spark and, i
 demo: install ## Run the guided tour on a generated lake
 	$(VENV)/bin/packstone demo $(ARGS)
 
-test: install $(VENV)/.stamp-archive $(VENV_SERVERS)/.stamp-packages $(VENV_SERVERS)/.stamp-hdfs $(VENV_SERVERS)/.stamp-databases ## Run the tests (ARGS="-k name" for some of them)
+test: install $(VENV)/.stamp-archive $(SERVERS) ## Run the tests (ARGS="-k name" for some of them)
 	PACKSTONE_SERVERS_VENV="$(abspath $(VENV_SERVERS))" PACKSTONE_JVM_OPTIONS="$(call jvm_options,$(VENV))" \
 	    $(PY) -m pytest -q -n $(JOBS) --dist loadfile --durations=10 $(ARGS) tests
 
-test-spark35: $(VENV35)/.stamp-java $(VENV35)/.stamp-archive $(VENV_SERVERS)/.stamp-packages $(VENV_SERVERS)/.stamp-hdfs $(VENV_SERVERS)/.stamp-databases ## Run the tests on Spark 3.5, in .venv-spark35
+test-spark35: $(VENV35)/.stamp-java $(VENV35)/.stamp-archive $(SERVERS) ## Run the tests on Spark 3.5, in .venv-spark35
 	PACKSTONE_SERVERS_VENV="$(abspath $(VENV_SERVERS))" PACKSTONE_JVM_OPTIONS="$(call jvm_options,$(VENV35))" \
 	    $(VENV35)/bin/python -m pytest -q --durations=10 $(ARGS) tests
 
@@ -69,7 +71,7 @@ bench-segments: install ## Measure loading and compacting segment tables against
 bench-scan: install ## Measure filters and full scans of a segment table against Spark and DuckDB
 	$(PY) bench/scan.py $(ARGS)
 
-soak: install $(VENV)/.stamp-archive $(VENV_SERVERS)/.stamp-packages $(VENV_SERVERS)/.stamp-hdfs $(VENV_SERVERS)/.stamp-databases ## Run the long forms of the tests (crash matrix, models); an hour or more
+soak: install $(VENV)/.stamp-archive $(SERVERS) ## Run the long forms of the tests (crash matrix, models); an hour or more
 	PACKSTONE_SOAK=1 PACKSTONE_SERVERS_VENV="$(abspath $(VENV_SERVERS))" PACKSTONE_JVM_OPTIONS="$(call jvm_options,$(VENV))" \
 	    $(PY) -m pytest -q --durations=10 -m soak $(ARGS) tests
 
@@ -105,6 +107,21 @@ $(VENV_SERVERS)/.stamp-hdfs: scripts/fetch-hdfs-jars | $(VENV_SERVERS)/.stamp-pa
 $(VENV_SERVERS)/.stamp-databases: scripts/ensure-databases | $(VENV_SERVERS)/.stamp-packages
 	scripts/ensure-databases
 	@! scripts/ensure-databases --check || touch $@
+
+# No stamp where something is missing: the next `make test` asks again.
+$(VENV_SERVERS)/.stamp-kerberos: scripts/ensure-kerberos | $(VENV_SERVERS)/.stamp-packages
+	scripts/ensure-kerberos
+	@! scripts/ensure-kerberos --check || touch $@
+
+# No stamp where it could not be built: the next `make test` tries again.
+$(VENV_SERVERS)/.stamp-manifests: scripts/build-manifest-check $(wildcard scripts/check-manifests/*) | $(VENV_SERVERS)/.stamp-packages
+	scripts/build-manifest-check $(VENV_SERVERS)/manifest-check
+	@[ -e $(VENV_SERVERS)/manifest-check/why-not.txt ] || touch $@
+
+# No stamp where npm could not be reached: the next `make test` asks again.
+$(VENV_SERVERS)/.stamp-grafana: scripts/fetch-grafana-types | $(VENV_SERVERS)/.stamp-packages
+	scripts/fetch-grafana-types $(VENV_SERVERS)/grafana-types
+	@[ -e $(VENV_SERVERS)/grafana-types/why-not.txt ] || touch $@
 
 # No stamp where Maven could not be reached: the next `make interop` asks again.
 $(VENV_INTEROP)/.stamp-jars: $(VENV_INTEROP)/.stamp-packages scripts/fetch-interop-jars

@@ -167,10 +167,10 @@ def packstone(quiet_env, capsys):
 def packstone_process(quiet_env):
     """Run the installed command as users do."""
 
-    def call(*arguments: object, env: dict[str, str] | None = None, **kwargs: Any) -> Done:
+    def call(*arguments: object, env: dict[str, str] | None = None, timeout: float = 120, **kwargs: Any) -> Done:
         command = [os.fsencode(str(argument)) for argument in (PACKSTONE, *arguments)]
         done = subprocess.run(
-            command, env={**quiet_env, **(env or {})}, capture_output=True, check=False, timeout=120, **kwargs
+            command, env={**quiet_env, **(env or {})}, capture_output=True, check=False, timeout=timeout, **kwargs
         )
         return Done(done.returncode, done.stdout.decode(), done.stderr.decode())
 

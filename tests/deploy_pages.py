@@ -1,9 +1,12 @@
-"""The commands and manifests of deploy/, as tests read them."""
+"""The commands and manifests of deploy/, as tests read them, and the tools that check them."""
 
+import os
 import re
 import shlex
+import sys
 from pathlib import Path
 
+import pytest
 import yaml
 
 DEPLOY = Path(__file__).parents[1] / "deploy"
@@ -47,3 +50,13 @@ def swapped(arguments: list[str], names: dict[str, object]) -> list[str]:
         assert name in changed, f"{name} is not in the command any more"
         changed = changed.replace(name, str(here))
     return changed.split("\0")
+
+
+def tool_folder(name: str) -> Path:
+    """The folder of a tool that ``make test`` brings; where it could not, the test is skipped with the reason."""
+    venv = os.environ.get("PACKSTONE_SERVERS_VENV") or Path(sys.prefix).resolve().parent / ".venv-servers"
+    folder = Path(venv) / name
+    reason = folder / "why-not.txt"
+    if reason.exists() or not folder.is_dir():
+        pytest.skip(reason.read_text().strip() if reason.exists() else f"there is no {folder}; run `make test`")
+    return folder

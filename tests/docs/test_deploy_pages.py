@@ -2,6 +2,8 @@
 
 import re
 import shlex
+import shutil
+import subprocess
 import sys
 import tomllib
 import zipfile
@@ -13,7 +15,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # tests are imported by path, not as packages
 
-from deploy_pages import DEPLOY, cronjob_arguments, manifests, submits
+from deploy_pages import DEPLOY, cronjob_arguments, manifests, submits, tool_folder
 
 from packstone.cli.main import cli
 
@@ -100,6 +102,66 @@ def test_manifests_agree_with_each_other():
     assert settings["spark.kubernetes.executor.podTemplateFile"] == f"/etc/packstone/{generated['files'][0]}"
     assert all((DEPLOY / "kubernetes" / name).exists() for name in (*whole["resources"], *generated["files"]))
     assert pod["restartPolicy"] == "Never"  # podFailurePolicy asks for it
+
+
+def check_manifests(folder):
+    """Validate the manifests of a folder by Kubernetes' own code, as an API server does before it stores them."""
+    tool = tool_folder("manifest-check") / "check-manifests"
+    command = [tool, folder, folder / "executor-pod.yaml"]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+
+
+def test_kubernetes_accepts_the_manifests():
+    """All that `kubectl apply --kustomize` would send decodes strictly and is valid, and so is Spark's template."""
+    done = check_manifests(DEPLOY / "kubernetes")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == [
+        "ServiceAccount packstone",
+        "Role packstone",
+        "RoleBinding packstone",
+        "Role packstone-submitter",
+        "CronJob packstone-orders",
+        "ConfigMap packstone-executor-pod",
+        "template executor-pod.yaml",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "instead", "says"),
+    [
+        ("cronjob.yaml", "concurrencyPolicy:", "concurrencyPolicies:", 'unknown field "spec.concurrencyPolicies"'),
+        ("cronjob.yaml", "backoffLimit: 1", "backoffLimit: one", "backoffLimit"),
+        ("cronjob.yaml", "restartPolicy: Never", "restartPolicy: OnFailure", "podFailurePolicy"),
+        ("cronjob.yaml", "30 1 * * *", "30 25 * * *", "spec.schedule"),
+        ("cronjob.yaml", "Europe/Berlin", "Europe/Nowhere", "spec.timeZone"),
+        (
+            "cronjob.yaml",
+            "- name: lake\n              persistent",
+            "- name: sea\n              persistent",
+            "volumeMounts",
+        ),
+        (
+            "cronjob.yaml",
+            "memory: 2Gi}\n                limits",
+            "memory: 3Gi}\n                limits",
+            "less than or equal",
+        ),
+        ("service-account.yaml", "verbs: [", "verb: [", 'unknown field "rules[0].verb"'),
+        ("service-account.yaml", "kind: Role\n  name", "kind: Rule\n  name", "roleRef.kind"),
+        ("executor-pod.yaml", "mountPath: /mnt/lake", "mountPath: ''", "mountPath"),
+        ("executor-pod.yaml", "runAsUser: 185", "runAsUsers: 185", 'unknown field "spec.securityContext.runAsUsers"'),
+        ("kustomization.yaml", "resources:", "resource:", "resource"),
+    ],
+)
+def test_kubernetes_refuses_a_mistake(tmp_path, file, text, instead, says):
+    """The check can fail: a misspelled field, a wrong type, a rule between fields, each is found."""
+    folder = shutil.copytree(DEPLOY / "kubernetes", tmp_path / "kubernetes")
+    before = (folder / file).read_text()
+    assert text in before
+    (folder / file).write_text(before.replace(text, instead, 1))
+    done = check_manifests(folder)
+    assert done.returncode == 1
+    assert says in done.stderr
 
 
 def test_the_image_is_made_of_what_is_here():

@@ -1,19 +1,28 @@
-"""The dashboard of ``deploy/grafana``: every query on real servers with the records of real runs."""
+"""The dashboard of ``deploy/grafana``: every query on real databases with the records of real runs, and its types."""
 
+import os
 from datetime import UTC, datetime, timedelta
 
 import pytest
 import yaml
 from grafana_queries import GRAFANA, expand, read_dashboard, run_query
+from grafana_types import check_types
 from sqlalchemy import create_engine, text
 
 RAW = {panel["title"]: panel["targets"][0]["rawSql"] for panel in read_dashboard()["panels"]}
 
 
+@pytest.fixture(params=["sqlite", "mariadb", "postgres"])
+def kind(request, tmp_path, quiet_env, monkeypatch):
+    """Each kind of database, with an empty history in it for the runs to come."""
+    url = f"sqlite:///{tmp_path}/runs.db" if request.param == "sqlite" else None
+    monkeypatch.setenv("PACKSTONE_HISTORY", url or request.getfixturevalue(request.param).fresh())
+    return request.param
+
+
 @pytest.fixture
-def runs(database_server, packstone, lake, monkeypatch):
+def runs(kind, packstone, lake):
     """What four runs said: two that merged, one that did a part, one that was refused."""
-    monkeypatch.setenv("PACKSTONE_HISTORY", database_server.fresh())
     lake.parquet("dt=1")
     lake.parquet("dt=2", files=9)
     said = [packstone("compact", lake.table / "dt=1", "--format", "json").json]
@@ -26,25 +35,27 @@ def runs(database_server, packstone, lake, monkeypatch):
     return said
 
 
-@pytest.fixture
-def ask(database_server, runs, monkeypatch):
-    """Ask a panel's query over the last hour, as Grafana would through the data source that is provisioned."""
-    import os
-
-    engine = create_engine(os.environ["PACKSTONE_HISTORY"])
-    source = yaml.safe_load((GRAFANA / "datasources" / f"{database_server.kind}.yaml").read_text())["datasources"][0]
+def session_settings(kind):
+    """How a session begins: in another zone than UTC, as servers have it, then with what the data source sets."""
+    if kind == "sqlite":
+        return ()
+    (source,) = yaml.safe_load((GRAFANA / "datasources" / f"{kind}.yaml").read_text())["datasources"]
     zone = source["jsonData"].get("timezone")
+    return ("SET time_zone = '+08:00'", f"SET time_zone = '{zone}'") if zone else ("SET TIME ZONE 'Asia/Shanghai'",)
+
+
+@pytest.fixture
+def ask(kind, runs):
+    """Ask a panel's query over the last hour, as Grafana would through the data source that is provisioned."""
+    engine = create_engine(os.environ["PACKSTONE_HISTORY"])
 
     def answer(title, **choices):
         now = datetime.now(UTC)
         times = {"since": now - timedelta(hours=1), "until": now + timedelta(hours=1)} | choices
         with engine.connect() as connection:
-            # Another zone than UTC by default, as servers have it: only what the data source says counts.
-            away = "SET time_zone = '+08:00'" if zone else "SET TIME ZONE 'Asia/Shanghai'"
-            connection.execute(text(away))
-            if zone:
-                connection.execute(text(f"SET time_zone = '{zone}'"))
-            return run_query(connection, expand(RAW[title], database_server.kind, **times))
+            for statement in session_settings(kind):
+                connection.execute(text(statement))
+            return run_query(connection, expand(RAW[title], kind, **times))
 
     yield answer
     engine.dispose()
@@ -113,6 +124,26 @@ def test_range_and_table_narrow_every_panel(ask, lake):
     assert len(ask("Read time before and after, by partition", table=only)) == 1
 
 
+def test_dashboard_is_of_grafanas_types(tmp_path):
+    """The compiler finds nothing wrong with the dashboard, its variable, its panels, their options and fields."""
+    assert check_types(read_dashboard(), tmp_path) == ""
+
+
+def test_grafanas_types_find_mistakes(tmp_path):
+    """The check can fail: each of these mistakes is found where it is made."""
+    dashboard = read_dashboard()
+    stat, other, _, failures, series = dashboard["panels"][:5]
+    dashboard["graphTooltip"] = "shared"
+    dashboard["templating"]["list"][0]["refresh"] = "often"
+    stat["options"]["colorMode"] = "values"
+    other["gridPoz"] = other.pop("gridPos")
+    failures["fieldConfig"]["defaults"]["thresholds"]["mode"] = "abs"
+    series["fieldConfig"]["defaults"]["custom"]["drawStyle"] = "dots"
+    found = check_types(dashboard, tmp_path).splitlines()
+    for line, wrong in zip(found, ["Cursor", "Refresh", '"values"', "gridPoz", '"abs"', '"dots"'], strict=True):
+        assert wrong in line
+
+
 def test_dashboard_hangs_together():
     """Every panel asks the provisioned data source, has its own id and place, and the provider points to a folder."""
     dashboard = read_dashboard()
@@ -136,10 +167,8 @@ def test_dashboard_hangs_together():
     assert (provider["type"], provider["options"]["path"].startswith("/")) == ("file", True)
 
 
-def test_variable_lists_the_tables(ask, runs, database_server, lake):
+def test_variable_lists_the_tables(runs, lake):
     """The choice of tables is a query too."""
-    import os
-
     (variable,) = read_dashboard()["templating"]["list"]
     engine = create_engine(os.environ["PACKSTONE_HISTORY"])
     with engine.connect() as connection:

@@ -28,6 +28,7 @@ from packstone.storage.fileio import Capabilities, Entry, Kind, file_mode, folde
 from packstone.storage.hdfs_acl import acl_entries, acl_texts
 from packstone.storage.hdfs_contact import hasty
 from packstone.storage.hdfs_errors import BrokenConnectionError, as_os_errors
+from packstone.storage.hdfs_kerberos import client_url
 from packstone.storage.hdfs_settings import HdfsSettings, block_bytes_of
 from packstone.storage.hdfs_writer import HdfsWriter
 from packstone.storage.s3_reader import ObjectReader
@@ -332,7 +333,7 @@ def _client(pid: int, settings: HdfsSettings) -> Client:  # noqa: ARG001 - the k
     except ImportError:
         message = "hdfs: paths need hdfs-native; install it with: pip install 'packstone[hdfs]'"
         raise InvalidInputError(message) from None
-    return Client(settings.url, dict(settings.client))
+    return Client(client_url(settings.url, os.environ), dict(settings.client))
 
 
 def _entry(found: FileStatus) -> Entry:

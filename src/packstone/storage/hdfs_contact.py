@@ -8,16 +8,19 @@ may start while the NameNode does.
 from __future__ import annotations
 
 import functools
+import os
 import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from packstone.errors import InvalidInputError, UnavailableError
+from packstone.storage.hdfs_kerberos import client_url, refusal
 
 if TYPE_CHECKING:
     from packstone.storage.hdfs_settings import HdfsSettings
 
 _OS_NUMBER: Final = re.compile(r" \(os error \d+\)$")
+_AUTHENTICATION: Final = "hadoop.security.authentication"
 FEW_TRIES: Final = {
     "dfs.client.failover.max.attempts": "3",
     "dfs.client.failover.sleep.base.millis": "200",
@@ -40,14 +43,31 @@ def check_answers(settings: HdfsSettings) -> None:
         raise InvalidInputError(message) from None
     url = settings.url
     try:
-        Client(url, dict(hasty(settings).client)).get_file_info("/")
+        Client(client_url(url, os.environ), dict(hasty(settings).client)).get_file_info("/")
     except OSError as error:
         reason = _OS_NUMBER.sub("", str(error).partition("\n")[0].rstrip("."))
         raise UnavailableError(
-            f"No NameNode answers at {url} ({reason}); check host and port, and that HDFS runs.", url=url
+            f"No NameNode answers at {url} ({reason}); check host and port, and that HDFS runs"
+            f"{_kerberos_hint(settings, reason)}.",
+            url=url,
         ) from error
     except (RuntimeError, ValueError) as error:
+        _check_credentials(url, error)
         _check_address(url, str(error), error)
+
+
+def _check_credentials(url: str, cause: Exception) -> None:
+    """Raise if the NameNode answers, but not to the credentials of this process."""
+    why = refusal(str(cause), url, os.environ)
+    if why is not None:
+        raise UnavailableError(f"{url} cannot be used: {why}.", url=url) from cause
+
+
+def _kerberos_hint(settings: HdfsSettings, reason: str) -> str:
+    """What else may be wrong: a NameNode that requires Kerberos hangs up on a client that does not offer it."""
+    if "disconnected" not in reason or dict(settings.client).get(_AUTHENTICATION, "simple") != "simple":
+        return ""
+    return f"; if it requires Kerberos, set HADOOP_CONF_DIR to a folder with {_AUTHENTICATION} in its core-site.xml"
 
 
 def _check_address(url: str, text: str, cause: Exception) -> None:

@@ -7,14 +7,18 @@ kept, the stack stays in the cause.
 from __future__ import annotations
 
 import errno
+import os
 import re
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
+from packstone.storage.hdfs_kerberos import refusal
+from packstone.storage.location import split_store
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-_ANSWER: Final = re.compile(r'^RPCError\("([\w.$]+)", "(.*)"\)$', re.DOTALL)
+_ANSWER: Final = re.compile(r'^(?:Fatal)?RPCError\("([\w.$]+)", "(.*)"\)$', re.DOTALL)
 # How the library and the system say that a connection broke while an answer was awaited.
 _BROKEN: Final = re.compile(r"disconnected|reset|aborted|broken pipe|not connected|\beof\b|end of file", re.IGNORECASE)
 _NUMBERS: Final = {
@@ -58,6 +62,8 @@ def as_os_errors(path: str) -> Iterator[None]:
 def _answer(text: str, path: str) -> OSError:
     """Turn an answer of the NameNode into the error with its number."""
     answer = _ANSWER.match(text)
+    if (why := refusal(text, split_store(path)[0], os.environ)) is not None:
+        return OSError(errno.ENOKEY, why, path)  # not EACCES, after which a folder or a file would be left alone
     if answer is None:
         return OSError(errno.EIO, f"HDFS said: {text.partition(chr(10))[0]}", path)
     kind, said = answer.group(1).rpartition(".")[2], _said(answer.group(2))
