@@ -10,7 +10,7 @@ So a part of the first row group is encoded with and without dictionaries, under
 are scaled to the whole row group::
 
     runs    ████      ████      ████      neighbours: what the codec makes of values and of codes
-    spread  █   █   █   █   █   █   █     every n-th row: how many different values the row group has
+    spread  █   █   █   █   █   █   █     rows apart: how many different values the row group has
 
     without a dictionary   bytes of the runs x rows / sampled rows
     with a dictionary      bytes of an entry x entries + bytes of codes x rows / sampled rows x growth of a code's width
@@ -42,6 +42,7 @@ _SAMPLED_ROWS: Final = 8192
 _SAMPLED_BYTES: Final = 4 << 20  # of each sample: fewer rows if they are wide
 _MIN_SAMPLED_ROWS: Final = 64  # fewer say nothing
 _RUNS: Final = 4
+_SCATTER: Final = 2_654_435_761  # Knuth's multiplicative hash: the same rows every time, at no regular distance
 _TRIAL_DICTIONARY_BYTES: Final = 1 << 30  # the sample is small: its dictionary is never given up
 # What a trial does without: it costs bytes in either form, or must fit all rows.
 _NOT_TRIED: Final = ("bloom_filter_options", "sorting_columns", "write_page_index", "write_page_checksum")
@@ -100,7 +101,7 @@ def choose_encodings(
     if count < min(rows.num_rows, _MIN_SAMPLED_ROWS) or not rows.num_rows:
         return {"use_dictionary": True}
     runs = _take_runs(rows, count)
-    spread = runs if count == rows.num_rows else _every_nth(rows, -(-rows.num_rows // count))
+    spread = runs if count == rows.num_rows else _take_spread(rows, -(-rows.num_rows // count))
     tried = {key: value for key, value in options.items() if key not in _NOT_TRIED}
     coded = tried | {"use_dictionary": True, "dictionary_pagesize_limit": _TRIAL_DICTIONARY_BYTES}
     with_dictionary, whole = _try(coded, runs, spread)
@@ -112,8 +113,8 @@ def choose_encodings(
     for one, every, (plain, encoding) in zip(with_dictionary, whole, without, strict=True):
         entries = _estimate_entries(every, rows.num_rows / spread.num_rows)
         dictionary_bytes = math.ceil(entries * one.entry_bytes)
-        is_small = dictionary_bytes <= max_dictionary_bytes
-        if not one.values or (is_small and one.entries and _coded_bytes(one, entries, scale) <= plain * scale):
+        is_small = one.entries > 0 and dictionary_bytes <= max_dictionary_bytes
+        if not one.values or (is_small and _coded_bytes(one, every, entries, scale=scale) <= plain * scale):
             dictionaries.append(one.path)
             limit_bytes = max(limit_bytes, min(max_dictionary_bytes, 2 * dictionary_bytes))
         elif encoding:
@@ -125,10 +126,11 @@ def choose_encodings(
     }
 
 
-def _coded_bytes(one: _Trial, entries: float, scale: float) -> float:
-    """Estimate the bytes of a column with a dictionary, from those of the runs."""
-    codes = (one.size_bytes - one.dictionary_bytes) * scale * _width(entries) / _width(one.entries)
-    return codes + one.dictionary_bytes / one.entries * entries
+def _coded_bytes(runs: _Trial, spread: _Trial, entries: float, *, scale: float) -> float:
+    """Estimate the bytes of a column with a dictionary; the longer one of the trials shows what an entry takes."""
+    codes = (runs.size_bytes - runs.dictionary_bytes) * scale * _width(entries) / _width(runs.entries)
+    longer = max(runs, spread, key=lambda one: one.entries)
+    return codes + longer.dictionary_bytes / longer.entries * entries
 
 
 def _width(entries: float) -> int:
@@ -213,10 +215,18 @@ def _take_runs(rows: pa.Table, count: int) -> pa.Table:
     return pa.concat_tables([rows.slice(start, length) for start in starts])
 
 
-def _every_nth(rows: pa.Table, step: int) -> pa.Table:
-    """Batch by batch: of a table, ``take`` copies every value first."""
+def _take_spread(rows: pa.Table, step: int) -> pa.Table:
+    """Take one row of every ``step``, batch by batch: of a table, ``take`` copies every value first.
+
+    Which one varies: at equal distances, values that recur at a distance of their own look unique, or all the same.
+    """
+    begins = np.arange(0, rows.num_rows, step)
+    mixed = begins * _SCATTER % 2**32  # a first multiplication alone leaves equal steps between far rows
+    mixed = (mixed ^ mixed >> 15) % 2**31 * _SCATTER % 2**32
+    places = np.minimum(begins + mixed * step // 2**32, rows.num_rows - 1)
     batches, first = [], 0
     for batch in rows.to_batches():
-        batches.append(batch.take(to_column(np.arange(first, batch.num_rows, step))))
-        first += -(-max(0, batch.num_rows - first) // step) * step - batch.num_rows
+        begin, end = np.searchsorted(places, (first, first + batch.num_rows))
+        batches.append(batch.take(to_column(places[begin:end] - first)))
+        first += batch.num_rows
     return pa.Table.from_batches(batches, schema=rows.schema)

@@ -70,21 +70,20 @@ def _cut_row_groups(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
 
 
 def _write_groups(io: FileIO, output: str, groups: Iterator[pa.Table], *, settings: WriterSettings) -> None:
-    first = _sorted_group(next(groups, settings.schema.empty_table()), settings)
     with io.open_output(output) as sink:
-        writer, rows = settings.open_writer(sink, first), 0
+        writer, rows = None, 0
         try:
-            if first.num_rows:
-                writer.write(first)
-                rows += first.num_rows
-            del first  # or two would be in memory while the next one is gathered
-            for group in groups:
-                writer.write(_sorted_group(group, settings))
+            for found in groups:
+                group = _sorted_group(found, settings)
+                writer = writer or settings.open_writer(sink, group)
+                writer.write(group)
                 rows += group.num_rows
-                del group
+                del found, group  # or two would be in memory while the next one is gathered
+            writer = writer or settings.open_writer(sink, settings.schema.empty_table())
             writer.close(with_row_count(settings.key_values, rows))
         except BaseException:
-            writer.abandon()
+            if writer is not None:
+                writer.abandon()
             raise
 
 

@@ -44,8 +44,9 @@ _MAX_DISTINCT = 1 << 20  # the size of a filter is bounded: a megabyte
 _NULLS_BY_KEY = 25  # the PyArrow that asks for the placement of nulls with each key, and warns otherwise
 _PAGE_BYTES = 1 << 20
 # Values that repeat within each input only need a longer dictionary in the output, where PyArrow's limit of 1 MiB
-# would leave most of them without one. A reader holds a dictionary for each column, so 4 MiB and not 128.
-_DICTIONARY_BYTES = 4 << 20
+# would leave most of them without one: ten files with a megabyte of URLs each would grow fivefold. A reader holds the
+# dictionary of each column, so the limit is a part of a row group's 128 MiB.
+_DICTIONARY_BYTES = 16 << 20
 _VALUES_BETWEEN_LOOKS = 1024  # PyArrow's own number
 # No file states its level. Arrow's C++ writer uses 1, most others zstd's own default of 3: a file of theirs that is
 # written at level 1 takes 5 % more.
