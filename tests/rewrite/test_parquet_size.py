@@ -277,10 +277,12 @@ def test_the_memory_for_a_long_dictionary_is_counted():
 
 def test_rows_too_wide_for_a_sample_are_not_tried():
     """Values of megabytes are not encoded three times over: PyArrow's own choice stays."""
-    table = pa.table({"blob": [b"x" * (1 << 20)] * 3 + [b""] * 100})
-    assert choose_encodings(table, {"compression": "SNAPPY"}) != {}
     wide = pa.table({"blob": [bytes([at]) * (1 << 20) for at in range(8)]})
     assert choose_encodings(wide, {"compression": "SNAPPY"}) == {"use_dictionary": True}
+    one_wide = pa.table({"blob": [b"x" * (20 << 20)] + [b""] * 10_000})
+    assert choose_encodings(one_wide, {"compression": "SNAPPY"}) == {"use_dictionary": True}
+    narrow = pa.table({"blob": [b"x"] * 10_000})
+    assert choose_encodings(narrow, {"compression": "SNAPPY"})["use_dictionary"] == ["blob"]
 
 
 def test_a_table_without_rows_has_encodings_too():

@@ -16,7 +16,7 @@ are scaled to the whole row group::
     with a dictionary      bytes of an entry x entries + bytes of codes x rows / sampled rows x growth of a code's width
 
 Cost: three times 8,192 rows are encoded for each output file, and a column without a dictionary is written faster.
-Memory: the sample, at most 8 MiB.
+Memory: the sample, at most 16 MiB, and its encoded forms.
 """
 
 from __future__ import annotations
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 SMALL_DICTIONARY_BYTES: Final = 1 << 20  # PyArrow's own limit
 _SAMPLED_ROWS: Final = 8192
 _SAMPLED_BYTES: Final = 4 << 20  # of each sample: fewer rows if they are wide
+_MOST_SAMPLED_BYTES: Final = 16 << 20  # of both, if rows differ in width
 _MIN_SAMPLED_ROWS: Final = 64  # fewer say nothing
 _RUNS: Final = 4
 _SCATTER: Final = 2_654_435_761  # Knuth's multiplicative hash: the same rows every time, at no regular distance
@@ -102,9 +103,12 @@ def choose_encodings(
         return {"use_dictionary": True}
     runs = _take_runs(rows, count)
     spread = runs if count == rows.num_rows else _take_spread(rows, -(-rows.num_rows // count))
+    if runs.nbytes + spread.nbytes > _MOST_SAMPLED_BYTES:  # a few rows are far wider than the others
+        return {"use_dictionary": True}
     tried = {key: value for key, value in options.items() if key not in _NOT_TRIED}
     coded = tried | {"use_dictionary": True, "dictionary_pagesize_limit": _TRIAL_DICTIONARY_BYTES}
-    with_dictionary, whole = _try(coded, runs, spread)
+    with_dictionary, *rest = _try(coded, *((runs,) if spread is runs else (runs, spread)))
+    whole = rest[0] if rest else with_dictionary
     without = _best_without(tried, runs, known=known, coded=with_dictionary)
     scale = rows.num_rows / runs.num_rows
     dictionaries: list[str] = []
