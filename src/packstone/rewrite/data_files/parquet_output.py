@@ -134,4 +134,5 @@ def writer_options(schema: pa.Schema, output: Compressed, sample: pa.Table) -> d
     }
     if any(pt.is_time(kind) for field in schema for kind in leaf_types(field.type)):
         options["write_time_adjusted_to_utc"] = True
-    return options | choose_encodings(sample if sample.schema.equals(schema) else sample.cast(schema), options)
+    rows = sample.select(schema.names)  # a thin file leaves keys out
+    return options | choose_encodings(rows if rows.schema.types == schema.types else rows.cast(schema), options)
