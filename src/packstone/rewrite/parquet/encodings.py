@@ -41,7 +41,7 @@ SMALL_DICTIONARY_BYTES: Final = 1 << 20  # PyArrow's own limit
 _SAMPLED_ROWS: Final = 8192
 _SAMPLED_BYTES: Final = 4 << 20  # of each sample: fewer rows if they are wide
 _MOST_SAMPLED_BYTES: Final = 16 << 20  # of both, if rows differ in width
-_MIN_SAMPLED_ROWS: Final = 64  # fewer say nothing
+_MIN_SAMPLED_ROWS: Final = 64  # fewer say nothing, and a file of a few rows is not worth a trial
 _RUNS: Final = 4
 _SCATTER: Final = 2_654_435_761  # Knuth's multiplicative hash: the same rows every time, at no regular distance
 _TRIAL_DICTIONARY_BYTES: Final = 1 << 30  # the sample is small: its dictionary is never given up
@@ -99,7 +99,7 @@ def choose_encodings(
     """
     row_bytes = max(1, rows.nbytes // max(1, rows.num_rows))
     count = min(rows.num_rows, _SAMPLED_ROWS, _SAMPLED_BYTES // row_bytes)
-    if count < min(rows.num_rows, _MIN_SAMPLED_ROWS) or not rows.num_rows:
+    if count < _MIN_SAMPLED_ROWS:
         return {"use_dictionary": True}
     runs = _take_runs(rows, count)
     spread = runs if count == rows.num_rows else _take_spread(rows, -(-rows.num_rows // count))
