@@ -5,6 +5,7 @@ crash point) has tests of its own; here each hazard is met once, as it would be 
 """
 
 import contextlib
+import hashlib
 import lzma
 import os
 import re
@@ -436,20 +437,15 @@ def test_hazard_30_text(packstone, lake):
 def test_hazard_35_a_merged_file_bigger_than_its_inputs(packstone, lake, tree):
     """Where encoding anew makes a file much bigger the originals stay, with the reason; ``--codec`` insists."""
     folder = lake.folder("dt=1")
-    for at in range(6):
-        table = pa.table({"id": range(at * 100_000, at * 100_000 + 100_000)})
-        pq.write_table(
-            table,
-            folder / f"{at}.parquet",
-            use_dictionary=False,
-            column_encoding={"id": "DELTA_BINARY_PACKED"},
-            write_page_index=True,  # so that pages are not copied
-        )
+    for at in range(6):  # 50,000 values that no other file has, in a dictionary of 3.5 MB
+        values = [hashlib.sha256(b"%d" % (at * 50_000 + number)).hexdigest() for number in range(50_000)]
+        table = pa.table({"id": range(at * 100_000, at * 100_000 + 100_000), "s": values + values})
+        pq.write_table(table, folder / f"{at}.parquet", dictionary_pagesize_limit=1 << 23)
     lake.parquet("dt=2")
     ids, before = lake.ids(), tree(folder)
     done = packstone("compact", lake.table, "--format", "json")
     assert (done.code, [unit["partition"] for unit in done.json["units"]]) == (0, ["dt=2"])
-    assert re.search(r"6 files of .* would become one of .*--codec", done.skipped("dt=1"))
+    assert re.search(r"6 files of .* would become one of .*column s takes .*--codec", done.skipped("dt=1"))
     assert (tree(folder), lake.ids()) == (before, ids)
     assert packstone("compact", folder, "--codec", "zstd").code == 0
     assert (len(lake.names("dt=1")), lake.ids()) == (1, ids)

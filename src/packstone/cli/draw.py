@@ -70,6 +70,7 @@ def draw_outcome(console: Any, outcome: Outcome) -> None:  # noqa: ANN401 - a ri
         draw_merges(console, outcome, most=_SHOWN_ROWS)
     elif outcome.units:
         _draw_units(console, outcome)
+    _draw_bigger(console, outcome)
     _draw_skipped(console, outcome)
     if outcome.units:
         _draw_before_after(console, outcome)
@@ -154,6 +155,14 @@ def _draw_units(console: Any, outcome: Outcome) -> None:  # noqa: ANN401 - a ric
     console.print(table)
     if len(outcome.units) > _SHOWN_ROWS:
         console.print(f"… and {len(outcome.units) - _SHOWN_ROWS:,} more units, see --format json", style="dim")
+
+
+def _draw_bigger(console: Any, outcome: Outcome) -> None:  # noqa: ANN401 - a rich console
+    """Draw why outputs are bigger than their inputs."""
+    bigger = [unit for unit in outcome.units if unit.why_bigger]
+    draw_reasons(console, (("bigger", "yellow", unit.partition, unit.why_bigger) for unit in bigger[:_SHOWN_ROWS]))
+    if len(bigger) > _SHOWN_ROWS:
+        console.print(f"… and {len(bigger) - _SHOWN_ROWS:,} more that grew, see --format json", style="dim")
 
 
 def _draw_skipped(console: Any, outcome: Outcome) -> None:  # noqa: ANN401 - a rich console

@@ -44,10 +44,11 @@ class UnitOutcome:
     seconds: float = 0.0
     read_seconds_before: float = 0.0
     read_seconds_after: float = 0.0
+    why_bigger: str = ""  # empty unless the outputs are notably bigger than the inputs
 
     def to_json(self) -> dict[str, Any]:
         """The documented keys."""
-        return {
+        plain: dict[str, Any] = {
             "partition": self.partition,
             "inputs": list(self.inputs),
             "outputs": list(self.outputs),
@@ -60,6 +61,9 @@ class UnitOutcome:
             "read_seconds_before": round(self.read_seconds_before, 4),
             "read_seconds_after": round(self.read_seconds_after, 4),
         }
+        if self.why_bigger:
+            plain["why_bigger"] = self.why_bigger
+        return plain
 
     def __str__(self) -> str:
         return f"{self.partition or '.'}: {len(self.inputs)} files -> {len(self.outputs) or 1} by {self.how}"

@@ -7,8 +7,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Final
 
 from packstone.model.files import FileEntry, Permissions
+
+# Beyond this growth the outcome of a merge explains why its output is bigger than its inputs.
+UNEXPLAINED_GROWTH_PCT: Final = 2
 
 
 class How(StrEnum):
@@ -51,6 +55,10 @@ class UnitSpec:
         """How much is read."""
         return sum(file.size_bytes for file in self.inputs)
 
+    def is_bigger(self, size_bytes: int) -> bool:
+        """Whether an output of this size needs an explanation."""
+        return size_bytes * 100 > self.input_bytes * (100 + UNEXPLAINED_GROWTH_PCT)
+
     @property
     def checks_text(self) -> bool:
         """Whether an input whose strings are not valid UTF-8 is left alone."""
@@ -88,6 +96,7 @@ class UnitResult:
     how: How = How.REWRITE  # as it was done: what was planned as a rewrite may have been a splice
     ordered: bool = False
     copied_columns: tuple[int, ...] = ()
+    why_bigger: str = ""  # empty unless the output is notably bigger than its inputs
     write_seconds: float = 0.0
     read_seconds_before: float = 0.0
     read_seconds_after: float = 0.0

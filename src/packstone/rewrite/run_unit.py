@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from packstone.errors import PackstoneError, UnfaithfulError, UnreadableFileError, VerificationError
 from packstone.model.megabytes import format_mb
+from packstone.model.sizes import format_bytes
 from packstone.model.unit import UnitResult, UnitSpec, UnitStatus, Verify
 from packstone.rewrite.blame_file import blame_file, one_line
 from packstone.rewrite.kernels.registry import kernel_of
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from packstone.storage.fileio import FileIO
 
 
-# An output may be bigger than its inputs by so much, whichever is more; beyond it, fewer files are no gain.
+# An output may exceed its inputs by this much, whichever is more; beyond it, the inputs are left as they are.
 MAX_GROWTH_PCT: Final = 10
 MAX_GROWTH_BYTES: Final = 1 << 20
 
@@ -85,7 +86,7 @@ def _write_and_verify(io: FileIO, spec: UnitSpec, *, staged: str, attempt: str) 
     began = time.perf_counter()
     kernel = kernel_of(spec.file_format)
     done = kernel.write(io, paths, staged, spec=spec)
-    _check_size(io, spec, staged=staged)
+    _check_size(io, spec, staged=staged, done=done)
     io.set_permissions(staged, spec.permissions)
     io.sync_file(staged)
     kernel.check_readable(io, paths, staged, written=done)
@@ -111,23 +112,37 @@ def _write_and_verify(io: FileIO, spec: UnitSpec, *, staged: str, attempt: str) 
         how=done.how,
         ordered=done.ordered,
         copied_columns=done.copied,
+        why_bigger=_why_bigger(spec, found.size_bytes, done=done),
         write_seconds=written - began,
         read_seconds_before=read_before - written,
         read_seconds_after=read_after - read_before,
     )
 
 
-def _check_size(io: FileIO, spec: UnitSpec, *, staged: str) -> None:
+def _check_size(io: FileIO, spec: UnitSpec, *, staged: str, done: Written) -> None:
     """Give up on an output that grew; under a codec that the caller chose it may."""
     found = io.stat(staged)
     if found is None or spec.codec != "keep":
         return
     grown = found.size_bytes - spec.input_bytes
     if grown > max(MAX_GROWTH_BYTES, spec.input_bytes * MAX_GROWTH_PCT // 100):
+        why = f" ({done.why_bigger})" if done.why_bigger else ""
         raise _GrownError(
             f"{len(spec.inputs)} files of {format_mb(spec.input_bytes)} MB would become one of "
-            f"{format_mb(found.size_bytes)} MB, so they are left as they are; --codec merges them all the same"
+            f"{format_mb(found.size_bytes)} MB{why}, so they are left as they are; --codec merges them all the same"
         )
+
+
+def _why_bigger(spec: UnitSpec, size_bytes: int, *, done: Written) -> str:
+    """Explain an output that is notably bigger than its inputs; empty for any other."""
+    if not spec.is_bigger(size_bytes):
+        return ""
+    grown_pct = size_bytes * 100 / max(1, spec.input_bytes) - 100
+    reason = done.why_bigger if spec.codec == "keep" else f"it was written with --codec {spec.codec}"
+    return (
+        f"{len(spec.inputs)} files of {format_bytes(spec.input_bytes)} became one of {format_bytes(size_bytes)} "
+        f"(+{grown_pct:.1f} %): {reason or f'{done.how} adds to the bytes of its inputs'}"
+    )
 
 
 def _read(io: FileIO, spec: UnitSpec, paths: list[str], *, done: Written) -> Fingerprint:

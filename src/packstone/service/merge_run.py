@@ -390,6 +390,7 @@ def _unit_outcome(spec: UnitSpec, result: UnitResult) -> UnitOutcome:
         seconds=result.write_seconds + result.read_seconds_before + result.read_seconds_after,
         read_seconds_before=result.read_seconds_before,
         read_seconds_after=result.read_seconds_after,
+        why_bigger=result.why_bigger,
     )
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Protocol
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -13,18 +12,13 @@ import pyarrow.types as pt
 from packstone.rewrite.data_files.column_facts import FactsSoFar, find_extremes, has_order, is_disputed, to_decimal
 from packstone.rewrite.data_files.split_times import leaf_types, restore_types, split_times
 from packstone.rewrite.merge.merge_spec import ColumnFacts, OutputSpec
-from packstone.rewrite.numpy_columns import to_column
+from packstone.rewrite.parquet.encodings import choose_encodings
 from packstone.rewrite.parquet.file_writer import ParquetFileWriter
 from packstone.storage.fileio import abandon_output
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from packstone.storage.fileio import FileIO
 
-_SAMPLED_ROWS = 8192
-_SAMPLED_BYTES = 8 << 20  # of rows: wide ones are sampled more thinly, for the sample is copied
-_DICTIONARY_BYTES = 1 << 20  # a bigger dictionary is given up by the writer, after the work was done
 _FOOTER_VALUE_BYTES = 2048  # PyArrow leaves longer values out of its statistics
 _CODECS = {"none": "NONE", "uncompressed": "NONE", "null": "NONE"}
 _LEVELLED = frozenset({"zstd", "gzip", "brotli"})
@@ -132,7 +126,6 @@ def writer_options(schema: pa.Schema, output: Compressed, sample: pa.Table) -> d
     options: dict[str, Any] = {
         "compression": codec,
         "compression_level": level,
-        "use_dictionary": list(_dictionary_columns(schema, sample)) or False,
         "store_decimal_as_integer": True,
         "store_schema": False,
         # Java's own writer stores nanoseconds as INT96, and all its readers know that; PyArrow does so for all
@@ -141,47 +134,5 @@ def writer_options(schema: pa.Schema, output: Compressed, sample: pa.Table) -> d
     }
     if any(pt.is_time(kind) for field in schema for kind in leaf_types(field.type)):
         options["write_time_adjusted_to_utc"] = True
-    return options
-
-
-def _dictionary_columns(schema: pa.Schema, sample: pa.Table) -> Iterator[str]:
-    """Name the leaf columns whose values repeat enough: to try the others costs a quarter of the encoding."""
-    picked = _every_nth(sample, max(1, sample.num_rows // _SAMPLED_ROWS, sample.nbytes // _SAMPLED_BYTES))
-    for field in schema:
-        if pt.is_nested(field.type):
-            yield from _leaf_paths(field.name, field.type)
-        elif not pt.is_boolean(field.type) and _repeats(picked.column(field.name), sample.num_rows):
-            yield field.name
-
-
-def _every_nth(rows: pa.Table, step: int) -> pa.Table:
-    """Batch by batch: of a table, ``take`` copies every value first."""
-    batches, first = [], 0
-    for batch in rows.to_batches():
-        batches.append(batch.take(to_column(np.arange(first, batch.num_rows, step))))
-        first += -(-max(0, batch.num_rows - first) // step) * step - batch.num_rows
-    return pa.Table.from_batches(batches, schema=rows.schema)
-
-
-def _repeats(column: pa.ChunkedArray, rows: int) -> bool:
-    """Whether a dictionary of all values would stay small, by how many in the sample are equal (birthdays)."""
-    values = column.drop_null()
-    count = len(values)
-    equal = count - int(pc.count_distinct(values).as_py())
-    if not equal:
-        return count == 0
-    distinct = (count - equal) if count >= rows else count * count / (2 * equal)
-    return distinct * 2 < rows and distinct * max(1, values.nbytes // count) < _DICTIONARY_BYTES
-
-
-def _leaf_paths(path: str, kind: pa.DataType) -> Iterator[str]:
-    if pt.is_struct(kind):
-        for child in kind:
-            yield from _leaf_paths(f"{path}.{child.name}", child.type)
-    elif pt.is_map(kind):
-        yield from _leaf_paths(f"{path}.key_value.key", kind.key_type)
-        yield from _leaf_paths(f"{path}.key_value.value", kind.item_type)
-    elif pt.is_nested(kind):
-        yield from _leaf_paths(f"{path}.list.element", kind.value_type)
-    else:
-        yield path
+    rows = sample.select(schema.names)  # a thin file leaves keys out
+    return options | choose_encodings(rows if rows.schema.types == schema.types else rows.cast(schema), options)

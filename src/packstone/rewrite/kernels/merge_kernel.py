@@ -27,6 +27,7 @@ class Written:
     ordered: bool = False  # whether the rows kept their order, so that the proof can see it
     copied: tuple[int, ...] = ()  # of a splice: the columns that were copied
     header_lines: int = 0
+    why_bigger: str = ""  # what the kernel knows of the reason, if the output is notably bigger than the inputs
     checks_text: bool = False  # whether an input whose strings are not valid UTF-8 is unreadable
 
 

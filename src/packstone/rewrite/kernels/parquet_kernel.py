@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from packstone.model.unit import How
@@ -9,6 +10,7 @@ from packstone.rewrite.kernels.merge_kernel import Written
 from packstone.rewrite.parquet import rewrite as parquet_rewrite
 from packstone.rewrite.parquet import verify_splice
 from packstone.rewrite.parquet.footer import open_parquet
+from packstone.rewrite.parquet.growth import explain_growth
 from packstone.rewrite.parquet.splice import splice_parquet
 from packstone.rewrite.parquet.splice_plan import CannotSpliceError
 from packstone.rewrite.proof import verify
@@ -26,11 +28,20 @@ def write(io: FileIO, paths: Sequence[str], output: str, *, spec: UnitSpec) -> W
     if spec.codec == "keep":
         try:
             plan = splice_parquet(io, paths, output)
-            return Written(how=How.SPLICE, ordered=True, copied=plan.copied, checks_text=spec.checks_text)
+            done = Written(how=How.SPLICE, ordered=True, copied=plan.copied, checks_text=spec.checks_text)
+            return _explain_size(io, paths, output, spec=spec, done=done)
         except CannotSpliceError:
             io.remove(output)
     ordered = parquet_rewrite.rewrite_parquet(io, paths, output, codec=spec.codec)
-    return Written(how=How.REWRITE, ordered=ordered, checks_text=spec.checks_text)
+    done = Written(how=How.REWRITE, ordered=ordered, checks_text=spec.checks_text)
+    return _explain_size(io, paths, output, spec=spec, done=done)
+
+
+def _explain_size(io: FileIO, paths: Sequence[str], output: str, *, spec: UnitSpec, done: Written) -> Written:
+    found = io.stat(output)
+    if spec.codec != "keep" or found is None or not spec.is_bigger(found.size_bytes):
+        return done
+    return replace(done, why_bigger=explain_growth(io, paths, output))
 
 
 def check_readable(io: FileIO, paths: Sequence[str], output: str, *, written: Written) -> None:

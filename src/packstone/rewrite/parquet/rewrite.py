@@ -37,17 +37,18 @@ def rewrite_parquet(io: FileIO, paths: Sequence[str], output: str, *, codec: str
             unit = find_int96_unit(io, paths)
     with open_parquet(io, paths[0], coerce_int96_timestamp_unit=unit) as first:
         settings = find_writer_settings(first, codec=codec, files=len(paths))
-    batches = read_ahead(_read_batches(io, paths, unit=unit))
+    batches = read_ahead(_read_batches(io, paths, unit=unit, settings=settings))
     _write_groups(io, output, _cut_row_groups(batches), settings=settings)
     return not settings.sorting
 
 
-def _read_batches(io: FileIO, paths: Sequence[str], *, unit: str) -> Iterator[pa.RecordBatch]:
+def _read_batches(io: FileIO, paths: Sequence[str], *, unit: str, settings: WriterSettings) -> Iterator[pa.RecordBatch]:
     row_bytes = 0
     for path in paths:
         with open_parquet(io, path, coerce_int96_timestamp_unit=unit) as file:
             row_bytes = decoded_row_bytes(io, file, path, known=row_bytes)
-            for batch in read_batches(file, path, batch_rows=batch_rows_for(row_bytes)):
+            for found in read_batches(file, path, batch_rows=batch_rows_for(row_bytes)):
+                batch = settings.decode(found)
                 row_bytes = max(row_bytes, batch.nbytes // max(1, batch.num_rows))
                 yield batch
 
@@ -70,15 +71,19 @@ def _cut_row_groups(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
 
 def _write_groups(io: FileIO, output: str, groups: Iterator[pa.Table], *, settings: WriterSettings) -> None:
     with io.open_output(output) as sink:
-        writer, rows = settings.open_writer(sink), 0
+        writer, rows = None, 0
         try:
-            for group in groups:
-                writer.write(_sorted_group(group, settings))
+            for found in groups:
+                group = _sorted_group(found, settings)
+                writer = writer or settings.open_writer(sink, group)
+                writer.write(group)
                 rows += group.num_rows
-                del group  # or two would be in memory while the next one is gathered
+                del found, group  # or two would be in memory while the next one is gathered
+            writer = writer or settings.open_writer(sink, settings.schema.empty_table())
             writer.close(with_row_count(settings.key_values, rows))
         except BaseException:
-            writer.abandon()
+            if writer is not None:
+                writer.abandon()
             raise
 
 

@@ -99,7 +99,7 @@ def splice_parquet(io: FileIO, paths: Sequence[str], output: str) -> SplicePlan:
     totals = {leaf: PageCount() for leaf in plan.copied}
     with io.open_output(output) as sink:
         file = SplicedFile(sink, footer)
-        for group in _gather(_read_pieces(io, paths, plan)):
+        for group in _gather(_read_pieces(io, paths, plan, settings=settings)):
             for leaf, chunk in group.copied.items():
                 totals[leaf].add(chunk.pages)
             file.add_group(group.rows, group.copied, _encode(group, settings))
@@ -121,7 +121,7 @@ def _gather(pieces: Iterator[_Piece]) -> Iterator[_Group]:
         yield group
 
 
-def _read_pieces(io: FileIO, paths: Sequence[str], plan: SplicePlan) -> Iterator[_Piece]:
+def _read_pieces(io: FileIO, paths: Sequence[str], plan: SplicePlan, *, settings: WriterSettings) -> Iterator[_Piece]:
     row_bytes = 0
     for path in paths:
         with open_parquet(io, path) as file, io.open_input(path) as source:
@@ -133,9 +133,10 @@ def _read_pieces(io: FileIO, paths: Sequence[str], plan: SplicePlan) -> Iterator
                     continue
                 batches: list[pa.RecordBatch] = []
                 decoded_bytes = 0
-                for batch in _decode(
+                for found in _decode(
                     file, path, fields=plan.encoded_fields, group=number, batch_rows=batch_rows_for(max(1, row_bytes))
                 ):
+                    batch = settings.decode(found)
                     batches.append(batch)
                     decoded_bytes += batch.nbytes
                     if decoded_bytes > ROW_GROUP_BYTES:
@@ -213,8 +214,9 @@ def _encode(group: _Group, settings: WriterSettings) -> memoryview:
     if not group.batches:
         return memoryview(b"")
     sink = pa.BufferOutputStream()
-    writer = settings.open_writer(sink)
-    writer.write(pa.Table.from_batches(group.batches))
+    rows = pa.Table.from_batches(group.batches)
+    writer = settings.open_writer(sink, rows)
+    writer.write(rows)
     writer.close()
     group.batches.clear()
     return memoryview(sink.getvalue())

@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from packstone.errors import UnfaithfulError
+from packstone.rewrite.parquet.encodings import Encodings, choose_encodings, encodings_of
 from packstone.rewrite.parquet.file_writer import ParquetFileWriter
 from packstone.rewrite.parquet.footer import (
     bloom_columns_of,
@@ -42,7 +43,15 @@ _BLOOM_FPP = 0.01
 _MAX_DISTINCT = 1 << 20  # the size of a filter is bounded: a megabyte
 _NULLS_BY_KEY = 25  # the PyArrow that asks for the placement of nulls with each key, and warns otherwise
 _PAGE_BYTES = 1 << 20
+# Values that repeat within each input only need a longer dictionary in the output, where PyArrow's limit of 1 MiB
+# would leave most of them without one: ten files with a megabyte of URLs each would grow fivefold. A reader holds the
+# dictionary of each column, so the limit is a part of a row group's 128 MiB.
+_DICTIONARY_BYTES = 16 << 20
 _VALUES_BETWEEN_LOOKS = 1024  # PyArrow's own number
+# No file states its level. Arrow's C++ writer uses 1, most others zstd's own default of 3: a file of theirs that is
+# written at level 1 takes 5 % more.
+_LEVEL_1_WRITER = "parquet-cpp-arrow"
+_ZSTD_LEVEL = 3
 _SWITCHES = tuple(itertools.product((True, False), (False, True), (True, False)))
 
 
@@ -56,10 +65,24 @@ class WriterSettings:
     tree: str
     sorting: tuple[tuple[int, bool, bool], ...]
     created_by: str | None = None  # the writer that the file names, if readers take a meaning from it
+    encodings: Encodings = frozenset()  # that the inputs use beyond the usual ones
 
-    def open_writer(self, sink: Any) -> ParquetFileWriter:  # noqa: ANN401 - a pyarrow file
-        """Open a file; the key-values are for the caller to add when it closes it."""
-        return ParquetFileWriter(sink, self.schema, options=self.options, created_by=self.created_by)
+    def open_writer(self, sink: Any, first: pa.Table) -> ParquetFileWriter:  # noqa: ANN401 - a pyarrow file
+        """Open a file whose first row group is about to be written; its encodings suit that row group.
+
+        The key-values are for the caller to add when it closes the file.
+        """
+        chosen = choose_encodings(first, self.options, known=self.encodings, max_dictionary_bytes=_DICTIONARY_BYTES)
+        return ParquetFileWriter(sink, self.schema, options=self.options | chosen, created_by=self.created_by)
+
+    def decode(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Turn the Arrow dictionaries of a batch, which are its file's own, into plain values."""
+        if batch.schema.equals(self.schema):
+            return batch
+        return pa.RecordBatch.from_arrays(
+            [column.cast(field.type) for column, field in zip(batch.columns, self.schema, strict=True)],
+            schema=self.schema,
+        )
 
     def of_fields(self, names: Sequence[str]) -> WriterSettings:
         """Keep the settings of some top-level fields only."""
@@ -77,7 +100,7 @@ class WriterSettings:
 def find_writer_settings(file: pq.ParquetFile, *, codec: str, files: int = 1) -> WriterSettings:
     """Find settings whose output has the schema tree of the input, the first of so many; else UnfaithfulError."""
     metadata, wanted = file.metadata, schema_tree(file.metadata.schema)
-    schema = file.schema_arrow.remove_metadata()
+    schema = _without_dictionaries(file.schema_arrow.remove_metadata())
     has_int96 = "int96" in wanted
     nearest = ""
     for compliant, decimal_as_integer, int96 in _SWITCHES:
@@ -101,9 +124,21 @@ def find_writer_settings(file: pq.ParquetFile, *, codec: str, files: int = 1) ->
                 tree=wanted,
                 sorting=sorting_of(metadata),
                 created_by=None if int96_writer(metadata) is None else metadata.created_by or "",
+                encodings=encodings_of(metadata),
             )
         nearest = min(nearest or tree, tree, key=lambda one: _count_differences(wanted, one))
     raise UnfaithfulError(_first_difference(wanted, nearest))
+
+
+def _without_dictionaries(schema: pa.Schema) -> pa.Schema:
+    """The schema with plain values in place of Arrow's dictionary columns (pandas' categories, Polars' enums).
+
+    Each file has its own dictionary, and PyArrow writes PLAIN from the first batch on whose dictionary differs.
+    """
+    fields = [
+        field.with_type(field.type.value_type) if pa.types.is_dictionary(field.type) else field for field in schema
+    ]
+    return pa.schema(fields)
 
 
 def why_unfaithful(io: FileIO, path: str, *, codec: str) -> str:
@@ -160,6 +195,8 @@ def _data_options(metadata: pq.FileMetaData, *, codec: str, files: int) -> dict[
     }
     codecs = {path: _CODEC_NAMES.get(name, name) for path, name in codecs_of(metadata).items()}
     options["compression"] = codec.upper() if codec != "keep" else codecs or "SNAPPY"
+    if codec == "keep" and not (metadata.created_by or "").startswith(_LEVEL_1_WRITER):
+        options["compression_level"] = {path: _ZSTD_LEVEL for path, name in codecs.items() if name == "ZSTD"} or None
     blooms = bloom_columns_of(metadata)
     if blooms:
         if not can_write("bloom_filter_options"):
