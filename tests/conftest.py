@@ -30,6 +30,13 @@ def pytest_addoption(parser):
     parser.addoption("--rewrite", action="store_true", help="Write the scenario files' answers anew.")
 
 
+def pytest_collection_modifyitems(items):
+    """The long form of a test may take hours on a busy machine; the limit of the short ones is not for it."""
+    for item in items:
+        if item.get_closest_marker("soak") and not item.get_closest_marker("timeout"):
+            item.add_marker(pytest.mark.timeout(4 * 3600))
+
+
 @dataclass(frozen=True)
 class Done:
     """How a command ended."""
