@@ -30,6 +30,13 @@ def pytest_addoption(parser):
     parser.addoption("--rewrite", action="store_true", help="Write the scenario files' answers anew.")
 
 
+def pytest_collection_modifyitems(items):
+    """The long form of a test may take hours on a busy machine; the limit of the short ones is not for it."""
+    for item in items:
+        if item.get_closest_marker("soak") and not item.get_closest_marker("timeout"):
+            item.add_marker(pytest.mark.timeout(4 * 3600))
+
+
 @dataclass(frozen=True)
 class Done:
     """How a command ended."""
@@ -186,6 +193,10 @@ class Children:
 
     def start(self, call: str, *, fault: Any = None, uid: int | None = None, env: Any = None, **arguments: Any) -> int:
         """Begin a call, with ``env`` on the S3 that it tells of; return the process's number."""
+        log = os.environ.get("PACKSTONE_KILL_LOG")
+        if log and fault is not None:  # scripts/count-kill-points
+            with Path(log).open("a") as file:
+                file.write(json.dumps([call, fault], default=str) + "\n")
         return self._ask({"call": call, "fault": fault, "uid": uid, "env": env, "arguments": arguments})["pid"]
 
     def wait(self, pid: int) -> dict[str, Any]:

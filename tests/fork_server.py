@@ -24,14 +24,15 @@ import segment_calls
 from packstone.errors import ConflictError, PackstoneError
 from packstone.model.files import Permissions
 from packstone.model.merge_options import MergeOptions
+from packstone.runs.interrupts import interruptible
+from packstone.runs.liveness import ProcessIdentity
+from packstone.runs.owner import Owner, claim
 from packstone.service.hive_table import HiveTable
-from packstone.service.interrupts import interruptible
 from packstone.storage import local
 from packstone.storage.faulty import Action, Fault, FaultyFileIO, Moment
 from packstone.storage.hdfs import HdfsFileIO
 from packstone.storage.hdfs_settings import HdfsSettings
 from packstone.storage.local import LocalFileIO
-from packstone.storage.ownership import Owner, ProcessIdentity, claim
 from packstone.storage.s3 import S3FileIO, S3Settings
 
 

@@ -1,6 +1,6 @@
 """Loads of segment tables that tests kill; ``fork_server.py`` runs them in processes of their own."""
 
-from packstone.service.engine import InlineEngine
+from packstone.runs.engine import InlineEngine
 from packstone.service.load_options import LoadOptions
 from packstone.service.segment_clean import clean_segments
 from packstone.service.segment_load import load_files

@@ -11,8 +11,8 @@ from paimon_lake import PaimonLake, options, tools
 from packstone.errors import ConflictError, CorruptionError
 from packstone.model.codec import dump_record
 from packstone.model.paimon_options import PaimonOptions
+from packstone.runs.liveness import ProcessIdentity
 from packstone.service.paimon_table import PaimonTable
-from packstone.storage.ownership import ProcessIdentity
 from packstone.tables.paimon.commit import commit_edits
 from packstone.tables.paimon.expire import expire, plan_expiry
 from packstone.tables.paimon.leftovers import RunIdentity, find_leftovers, record_created, remove_leftovers
@@ -42,7 +42,7 @@ def paimon_commit(io, path, merge="minor", now_seconds=None):
     token = uuid.uuid4()
     record(tuple(f"{path}/bucket-{bucket}/data-{token}-{bucket}.parquet" for bucket in range(lake.buckets)))
     edits = lake.compaction(name=f"data-{token}-{{bucket}}.parquet")
-    report = commit_edits(io, path, edits, options=options(merge=MERGES[merge]), tools=tools(record=record))
+    report = commit_edits(io, path, edits, options=options(merge=MERGES[merge]), **tools(record=record))
     return {"snapshot": report.snapshot_id, "conflicts": [str(conflict) for conflict in report.conflicting]}
 
 
@@ -82,7 +82,7 @@ def paimon_compact_loop(io, path, stop):
                 time.sleep(0.01)
                 continue
             try:
-                report = commit_edits(io, path, edits, options=options(), tools=tools(), earlier=tuple(published[-1:]))
+                report = commit_edits(io, path, edits, options=options(), **tools(), earlier=tuple(published[-1:]))
             except ConflictError:
                 lost += 1
                 continue

@@ -24,8 +24,9 @@ sys.path.insert(0, str(Path(__file__).parent / "interop"))
 from paimon_interop.invariants import problems_of
 from paimon_interop.table_files import ADD, TableFiles
 
+from packstone.runs.clock import Clock
 from packstone.storage.local import LocalFileIO
-from packstone.tables.paimon.commit_options import CommitOptions, CommitTools
+from packstone.tables.paimon.commit_options import CommitOptions
 from packstone.tables.paimon.data_file_meta import EMPTY_ROW, DataFileMeta, FileSource, SimpleStats
 from packstone.tables.paimon.edit import Edit
 from packstone.tables.paimon.live_files import read_live_files
@@ -363,13 +364,13 @@ def options(**other):
 
 
 def tools(**other):
-    """The clock, ids and chance of this process; names are recorded nowhere."""
+    """The clock and ids of this process, for ``commit_edits``; names are recorded nowhere."""
+    record = other.pop("record", lambda _paths: None)
     given = {
         "now_ms": lambda: int(time.time() * 1000),
         "new_id": lambda: str(uuid.uuid4()),
-        "draw": lambda: 0.5,
+        "random": lambda: 0.5,
         "sleep": time.sleep,
-        "record": lambda _paths: None,
         **other,
     }
-    return CommitTools(**given)
+    return {"clock": Clock(**given), "record": record}

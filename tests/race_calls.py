@@ -9,7 +9,7 @@ from compact_calls import segment_clean
 from segment_lake import SegmentLake
 
 from packstone.model.segment_options import SegmentOptions
-from packstone.service.engine import InlineEngine
+from packstone.runs.engine import InlineEngine
 from packstone.service.load_options import LoadOptions
 from packstone.service.segment_compact import compact_segments
 from packstone.service.segment_load import load_batches

@@ -11,8 +11,9 @@ from pathlib import Path
 
 from packstone.errors import InvalidInputError
 from packstone.model.segment import SegmentId
+from packstone.runs.clock import Clock
 from packstone.tables.segments.column_types import parse_columns
-from packstone.tables.segments.commit import CommitTools, commit_delete, commit_edit, create_table
+from packstone.tables.segments.commit import commit_delete, commit_edit, create_table
 from packstone.tables.segments.edits import (
     SegmentFacts,
     abandon_attempt,
@@ -29,82 +30,82 @@ from packstone.tables.segments.status_files import find_as_of, list_versions, ra
 FACTS = SegmentFacts(segment_file="s.json", rows=10, files=1, data_bytes=100, index_bytes=10)
 
 
-def segment_tools(**changes):
+def segment_clock(**changes):
     """The clock, ids and chance of this process."""
     own = {
         "now_ms": lambda: time.time_ns() // 1_000_000,
         "new_id": lambda: uuid.uuid4().hex,
-        "draw": random.random,
+        "random": random.random,
         "sleep": time.sleep,
     }
-    return CommitTools(**(own | changes))
+    return Clock(**(own | changes))
 
 
-def segment_create(io, path, tools=None, **properties):
+def segment_create(io, path, clock=None, **properties):
     """An empty table of two columns."""
     columns = parse_columns("id long, name string")
-    return create_table(io, path, columns, properties=properties, tools=tools or segment_tools()).version
+    return create_table(io, path, columns, properties=properties, clock=clock or segment_clock()).version
 
 
-def segment_load(io, path, overwrite=False, facts=FACTS, tools=None):
+def segment_load(io, path, overwrite=False, facts=FACTS, clock=None):
     """A load without rows: announced, then finished."""
-    tools = tools or segment_tools()
-    attempt = tools.new_id()
+    clock = clock or segment_clock()
+    attempt = clock.new_id()
 
     def begin(status):
-        return begin_load(status, attempt=attempt, overwrite=overwrite, now_ms=tools.now_ms())
+        return begin_load(status, attempt=attempt, overwrite=overwrite, now_ms=clock.now_ms())
 
     def finish(status):
-        return finish_load(status, facts, attempt=attempt, now_ms=tools.now_ms())
+        return finish_load(status, facts, attempt=attempt, now_ms=clock.now_ms())
 
-    found = commit_edit(io, path, begin, tools=tools, operation="load").find_load(attempt)
-    commit_edit(io, path, finish, tools=tools, operation="load")
+    found = commit_edit(io, path, begin, clock=clock, operation="load").find_load(attempt)
+    commit_edit(io, path, finish, clock=clock, operation="load")
     return str(found.id)
 
 
-def segment_merge(io, path, inputs, output, tools=None):
+def segment_merge(io, path, inputs, output, clock=None):
     """A compaction without rows: registered, then finished."""
-    tools = tools or segment_tools()
-    attempt = tools.new_id()
+    clock = clock or segment_clock()
+    attempt = clock.new_id()
     ids = [SegmentId.parse(one) for one in inputs]
 
     def begin(status):
         into = SegmentId.parse(output)
-        return begin_compaction(status, attempt=attempt, inputs=ids, output=into, now_ms=tools.now_ms())
+        return begin_compaction(status, attempt=attempt, inputs=ids, output=into, now_ms=clock.now_ms())
 
     def finish(status):
-        return finish_compaction(status, FACTS, attempt=attempt, now_ms=tools.now_ms())
+        return finish_compaction(status, FACTS, attempt=attempt, now_ms=clock.now_ms())
 
-    commit_edit(io, path, begin, tools=tools, operation="compact")
-    return commit_edit(io, path, finish, tools=tools, operation="compact").version
+    commit_edit(io, path, begin, clock=clock, operation="compact")
+    return commit_edit(io, path, finish, clock=clock, operation="compact").version
 
 
 def segment_delete(io, path, ids):
     """Delete by id."""
-    return commit_delete(io, path, [SegmentId.parse(one) for one in ids], tools=segment_tools()).version
+    return commit_delete(io, path, [SegmentId.parse(one) for one in ids], clock=segment_clock()).version
 
 
 def segment_cleaned(io, path, ids):
     """What clean says when it has removed the files of retired segments."""
     gone = [SegmentId.parse(one) for one in ids]
-    return commit_edit(io, path, lambda status: cleaned(status, gone), tools=segment_tools(), operation="clean").version
+    return commit_edit(io, path, lambda status: cleaned(status, gone), clock=segment_clock(), operation="clean").version
 
 
 def segment_alter(io, path, **changes):
     """Change properties."""
     return commit_edit(
-        io, path, lambda status: alter_properties(status, changes), tools=segment_tools(), operation="alter"
+        io, path, lambda status: alter_properties(status, changes), clock=segment_clock(), operation="alter"
     ).version
 
 
 def segment_abandon(io, path, attempt):
     """Give up an attempt."""
-    tools = segment_tools()
+    clock = segment_clock()
     return commit_edit(
         io,
         path,
-        lambda status: abandon_attempt(status, attempt=attempt, now_ms=tools.now_ms()),
-        tools=tools,
+        lambda status: abandon_attempt(status, attempt=attempt, now_ms=clock.now_ms()),
+        clock=clock,
         operation="abandon",
     ).version
 
@@ -119,7 +120,7 @@ def segment_load_loop(io, path, count):
 
     for _ in range(count):
         began = time.monotonic()
-        ids.append(segment_load(io, path, tools=segment_tools(sleep=sleep)))
+        ids.append(segment_load(io, path, clock=segment_clock(sleep=sleep)))
         longest = max(longest, time.monotonic() - began)
     return {"ids": ids, "lost": len(lost), "longest": longest}
 

@@ -15,9 +15,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from packstone.model.segment import SegmentId
-from packstone.service.commit_tools import make_commit_tools, now_ms
+from packstone.runs.clock import now_ms, system_clock
+from packstone.runs.liveness import ProcessIdentity
 from packstone.storage.local import LocalFileIO
-from packstone.storage.ownership import ProcessIdentity
 from packstone.tables.segments.attempts import AttemptKind, AttemptRecord, close_attempt, open_attempt
 from packstone.tables.segments.column_types import parse_columns, to_arrow, to_ddl
 from packstone.tables.segments.commit import commit_delete, commit_edit, create_table
@@ -39,7 +39,7 @@ class SegmentLake:
     def create(self, schema="id long, v string", **properties):
         """Make the table."""
         raw = {name: str(value) for name, value in properties.items()}
-        create_table(self.io, self.table, parse_columns(schema), properties=raw, tools=make_commit_tools())
+        create_table(self.io, self.table, parse_columns(schema), properties=raw, clock=system_clock())
         return self
 
     def alter(self, **changes):
@@ -49,7 +49,7 @@ class SegmentLake:
     def delete(self, *ids):
         """Mark segments for delete."""
         wanted = [SegmentId.parse(one) for one in ids]
-        commit_delete(self.io, self.table, wanted, tools=make_commit_tools())
+        commit_delete(self.io, self.table, wanted, clock=system_clock())
 
     def begin(self, *, overwrite=False, now=None, process=None):
         """Announce a load; its attempt and its id."""
@@ -125,7 +125,7 @@ class SegmentLake:
             writer.write_table(pa.Table.from_pylist(rows, schema=schema))
 
     def _commit(self, edit, operation):
-        return commit_edit(self.io, self.table, edit, tools=make_commit_tools(), operation=operation)
+        return commit_edit(self.io, self.table, edit, clock=system_clock(), operation=operation)
 
     # What any other program finds.
 

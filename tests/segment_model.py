@@ -27,8 +27,9 @@ from segment_lake import SegmentLake, text_id, to_rows
 from packstone.errors import PackstoneError
 from packstone.model.segment import SegmentId
 from packstone.model.segment_options import SegmentOptions
-from packstone.service import commit_tools
-from packstone.service.engine import InlineEngine
+from packstone.runs import clock as run_clock
+from packstone.runs.engine import InlineEngine
+from packstone.runs.liveness import ProcessIdentity
 from packstone.service.load_options import LoadOptions
 from packstone.service.segment_clean import clean_segments
 from packstone.service.segment_compact import compact_segments
@@ -36,7 +37,6 @@ from packstone.service.segment_load import load_batches, load_files
 from packstone.service.segment_status import alter_table, delete_from
 from packstone.storage.faulty import FaultyFileIO
 from packstone.storage.local import LocalFileIO
-from packstone.storage.ownership import ProcessIdentity
 from packstone.tables.segments.column_types import parse_columns, to_arrow
 
 SCHEMA = (
@@ -179,15 +179,15 @@ class SegmentModel:
 
     def __post_init__(self):
         self.clock = Clock()
-        self._patched = commit_tools.time
-        commit_tools.time = self.clock
+        self._patched = run_clock.time
+        run_clock.time = self.clock
         self.lake = SegmentLake(self.folder / "t").create(SCHEMA, SORT_COLUMNS="id", TABLE_BLOCKLET_ROWS=1000)
         self.table = self.lake.table
         self.states.append(rows_print([]))
 
     def close(self):
         """Give the real clock back."""
-        commit_tools.time = self._patched
+        run_clock.time = self._patched
 
     # What is done.
 

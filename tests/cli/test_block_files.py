@@ -18,7 +18,7 @@ from block_file_model import (
 from record_files import edit_record
 
 from packstone.model.merge_options import MergeOptions
-from packstone.service.engine import InlineEngine
+from packstone.runs.engine import InlineEngine
 from packstone.service.hive_table import HiveTable
 from packstone.storage.local import LocalFileIO
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from packstone.service.interrupts import Interrupted, interruptible
+from packstone.runs.interrupts import Interrupted, interruptible
 
 PACKSTONE = Path(sys.executable).with_name("packstone")
 SENTENCE = "packstone: Interrupted; nothing is half done.\n"

@@ -23,7 +23,7 @@ from pyarrow import orc
 from packstone.errors import PackstoneError, VerificationError
 from packstone.model.merge_options import MergeOptions
 from packstone.model.unit import Verify
-from packstone.service.engine import InlineEngine
+from packstone.runs.engine import InlineEngine
 from packstone.service.hive_table import HiveTable
 from packstone.storage.faulty import Action, Fault, FaultyFileIO
 from packstone.storage.local import LocalFileIO

@@ -130,13 +130,13 @@ def merge(files, file_format, *, io=None, verify=Verify.CONTENT, accept_invalid_
         FileEntry(name=one.name, size_bytes=one.size_bytes, mtime_ns=one.mtime_ns, permissions=OWNED) for one in found
     )
     spec = UnitSpec(
-        unit=1, partition="", directory="/t", inputs=inputs, how=How.CONCATENATE, file_format=file_format,
+        number=1, partition="", directory="/t", inputs=inputs, how=How.CONCATENATE, file_format=file_format,
         output_name="out", why="test", permissions=OWNED, verify=verify,
         accept_invalid_text=accept_invalid_text,
     )  # fmt: skip
     result = run_unit(io, spec, staging="/staging", attempt="a0")
     written = result.status is UnitStatus.WRITTEN
-    return result, io.read_bytes(result.staged_path) if written else b""
+    return result, io.read_bytes(result.outputs[0].path) if written else b""
 
 
 @pytest.fixture
@@ -159,7 +159,7 @@ def test_other_readers_find_the_same_records(kind, data):
         patch.setattr(byte_source, "PIECE_BYTES", size)
         result, output = merge(written, kind.file_format)
     expected = [row for rows in files for row in rows]
-    assert (result.status, result.rows, result.message) == (UnitStatus.WRITTEN, len(expected), "")
+    assert (result.status, result.rows_out, result.message) == (UnitStatus.WRITTEN, len(expected), "")
     assert kind.read(output) == expected
 
 
@@ -190,7 +190,7 @@ def test_files_without_records(kind):
     empty, full = kind.write((), sync=bytes(16)), kind.write(kind.sample)
     for files, rows in (([empty, empty], ()), ([empty, full, empty], kind.sample)):
         result, output = merge(files, kind.file_format)
-        assert (result.status, result.rows) == (UnitStatus.WRITTEN, len(rows))
+        assert (result.status, result.rows_out) == (UnitStatus.WRITTEN, len(rows))
         assert tuple(kind.read(output)) == rows
 
 
@@ -371,7 +371,7 @@ def test_what_cannot_be_decompressed_is_not_copied(kind, packed, verify):
 def test_avro_blocks_that_cannot_be_decompressed_are_not_copied(codec):
     """A block that is no data of its codec is found, and its file blamed; an undamaged one is merged."""
     whole = write_records(AVRO_SCHEMA, [{"k": at, "b": b"%d" % at} for at in range(100)], codec=codec)
-    assert merge([whole, whole], "avro")[0].rows == 200
+    assert merge([whole, whole], "avro")[0].rows_out == 200
     body = whole.index(whole[-16:]) + 16 + 4  # behind the header's marker, and two numbers of two bytes each
     result, _ = merge([whole, whole[:body] + b"\x07" * 4 + whole[body + 4 :]], "avro")
     assert (result.status, result.blamed) == (UnitStatus.UNREADABLE, "/t/f1")
@@ -493,7 +493,7 @@ def test_latin1_is_accepted_if_asked_for():
     whole = sequence_file([(b"k", "é".encode("latin-1"))], Shape(value_class=TEXT_CLASS))
     result, _ = merge([whole, whole], "sequencefile")
     assert (result.status, "--accept-invalid-text" in result.message) == (UnitStatus.UNREADABLE, True)
-    assert merge([whole, whole], "sequencefile", accept_invalid_text=True)[0].rows == 2
+    assert merge([whole, whole], "sequencefile", accept_invalid_text=True)[0].rows_out == 2
 
 
 def test_a_codec_that_cannot_be_read():

@@ -21,7 +21,7 @@ from pathlib import Path
 import pyarrow as pa, pyarrow.compute, pyarrow.parquet, numpy
 from packstone import HiveTable, MergeOptions
 from packstone.model.unit import Verify
-from packstone.service.interrupts import interruptible
+from packstone.runs.interrupts import interruptible
 table = HiveTable(sys.argv[1])
 meter = Meter()
 verify = Verify(sys.argv[2])

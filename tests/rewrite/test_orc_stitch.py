@@ -180,7 +180,7 @@ def run(folder: Path, io: LocalFileIO = IO, *, verify: Verify = Verify.CONTENT):
     staging = folder.parent / "staging"
     staging.mkdir(exist_ok=True)
     spec = UnitSpec(
-        unit=1, partition="", directory=str(folder), inputs=inputs, how=How.STITCH, file_format="orc", why="test",
+        number=1, partition="", directory=str(folder), inputs=inputs, how=How.STITCH, file_format="orc", why="test",
         output_name="out.orc", permissions=inputs[0].permissions, verify=verify,
     )  # fmt: skip
     return run_unit(io, spec, staging=str(staging), attempt="a0")

@@ -104,7 +104,7 @@ def spec_of(folder, *, how=How.REWRITE, **options):
     inputs = tuple(entry(path) for path in sorted(folder.iterdir()))
     file_format = "text" if how is How.CONCATENATE else "parquet"
     return UnitSpec(
-        unit=1, partition="", directory=str(folder), inputs=inputs, how=how, file_format=file_format,
+        number=1, partition="", directory=str(folder), inputs=inputs, how=how, file_format=file_format,
         output_name="out.parquet", why="test", permissions=inputs[0].permissions, **options,
     )  # fmt: skip
 
@@ -119,9 +119,12 @@ def test_a_good_unit_is_written(folder):
     for path in folder.iterdir():
         path.chmod(0o640)
     result = run(LocalFileIO(), folder)
-    assert (result.status, result.rows) == (UnitStatus.WRITTEN, 3 * ROWS)
-    staged = Path(result.staged_path)
-    assert (staged.stat().st_size, staged.stat().st_mtime_ns) == (result.size_bytes, result.mtime_ns)
+    assert (result.status, result.rows_out) == (UnitStatus.WRITTEN, 3 * ROWS)
+    staged = Path(result.outputs[0].path)
+    assert (staged.stat().st_size, staged.stat().st_mtime_ns) == (
+        result.outputs[0].size_bytes,
+        result.outputs[0].mtime_ns,
+    )
     assert staged.stat().st_mode & 0o7777 == 0o640
 
 
@@ -131,7 +134,7 @@ def test_a_changed_output_is_found(folder, what):
     change = (TAMPERED_ROWS | TAMPERED_SHAPE)[what]
     result = run(Tampering(lambda path: rewrite(path, change)), folder)
     assert result.status is UnitStatus.MISMATCH
-    assert Path(result.staged_path).exists()
+    assert Path(result.outputs[0].path).exists()
 
 
 @pytest.mark.parametrize("what", TAMPERED_ROWS)
@@ -177,7 +180,7 @@ def test_a_flipped_byte_in_the_output_is_found(folder):
         result = run(Tampering(flip), folder)
         found += result.status is UnitStatus.MISMATCH
         if result.status is not UnitStatus.MISMATCH:
-            assert duckdb.read_parquet(result.staged_path).order("n").fetchall() == rows
+            assert duckdb.read_parquet(result.outputs[0].path).order("n").fetchall() == rows
     assert found > 20
 
 

@@ -54,7 +54,7 @@ def run(folder, *, io=None, **options):
     """Run the unit of all files of a folder."""
     inputs = tuple(entry(path) for path in sorted(folder.iterdir()))
     spec = UnitSpec(
-        unit=1, partition="", directory=str(folder), inputs=inputs, how=How.REWRITE, file_format="parquet",
+        number=1, partition="", directory=str(folder), inputs=inputs, how=How.REWRITE, file_format="parquet",
         output_name="out.parquet", why="test", permissions=inputs[0].permissions, **options,
     )  # fmt: skip
     return run_unit(io or LocalFileIO(), spec, staging=str(folder.parent / "staging"), attempt="a0")
@@ -64,8 +64,8 @@ def merged(folder, *, how=How.SPLICE, **options):
     """Merge a folder's files in the way that is expected; return the output."""
     result = run(folder, **options)
     assert (result.status, result.how) == (UnitStatus.WRITTEN, how), result
-    assert bool(result.copied_columns) is (how is How.SPLICE)
-    return Path(result.staged_path)
+    assert bool(result.outputs[0].copied_columns) is (how is How.SPLICE)
+    return Path(result.outputs[0].path)
 
 
 def read(*paths):
@@ -165,7 +165,7 @@ def test_files_of_polars(folder):
         pl.from_arrow(rows_of(at * ROWS).drop_columns(["map"])).write_parquet(folder / f"{at}.parquet")
     output = run(folder)
     assert output.status is UnitStatus.WRITTEN
-    check_readers(folder, Path(output.staged_path))
+    check_readers(folder, Path(output.outputs[0].path))
 
 
 def test_different_encodings_in_one_column(folder):
@@ -305,7 +305,7 @@ def test_a_changed_page_in_the_output_is_found(folder, leaf, codec):
     write_pyarrow(folder, compression=codec)
     result = run(folder, io=Tampering(lambda path: flip(path, leaf)))
     assert result.status is UnitStatus.MISMATCH
-    assert Path(result.staged_path).exists()
+    assert Path(result.outputs[0].path).exists()
 
 
 @pytest.mark.parametrize("leaf", [0, 4])
@@ -469,7 +469,7 @@ def test_random_tables(tmp_path_factory, tiny_pages, made, options):
     assert result.status is UnitStatus.WRITTEN, result
     expected = pa.concat_tables(made)
     assert result.how is (How.SPLICE if expected.num_rows else How.REWRITE)
-    output = Path(result.staged_path)
+    output = Path(result.outputs[0].path)
     assert str(read(output).to_pylist()) == str(expected.to_pylist())
     assert read(output).num_rows == duckdb.read_parquet(str(output)).count("*").fetchall()[0][0]
     check_bounds(output)

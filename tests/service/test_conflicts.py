@@ -11,10 +11,11 @@ import pytest
 
 from packstone.errors import ConflictError
 from packstone.model.merge_options import MergeOptions
+from packstone.runs.liveness import ProcessIdentity
+from packstone.runs.owner import Owner, claim
 from packstone.service.hive_table import HiveTable
 from packstone.storage.faulty import FaultyFileIO
 from packstone.storage.local import LocalFileIO
-from packstone.storage.ownership import Owner, ProcessIdentity, claim
 
 MERGE = MergeOptions(min_files=2)
 

@@ -29,7 +29,7 @@ from packstone.rewrite.parquet.thrift_compact import (
     read_struct,
     write_struct,
 )
-from packstone.service.engine import InlineEngine
+from packstone.runs.engine import InlineEngine
 from packstone.service.hive_table import HiveTable
 
 GOOD_FILES, BAD_FILES = 5, 6

@@ -2,6 +2,7 @@
 
 import os
 import signal
+from types import SimpleNamespace
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -9,10 +10,11 @@ import pytest
 from abort_on_read import DEADLY_ROWS, aborting_env
 from paimon_lake import PaimonLake
 
-from packstone.rewrite.trial_read import find_deadly_file
+from packstone.rewrite.kernels.registry import read_through
+from packstone.runs.deaths import MAX_DEATHS, DeathWatch, find_deadly_file
+from packstone.runs.tasks import Attempt, Task
 from packstone.storage.local import LocalFileIO
-from packstone.storage.task_board import Attempt, UnitInputs
-from packstone.tables.deaths import MAX_DEATHS, DeathWatch
+from packstone.tables.hive.tasks import HIVE_JOB
 
 # The second process to merge dies too, though every file can be read alone: as if memory were short.
 KILLED_IN_WRITE = """
@@ -112,7 +114,7 @@ def test_files_that_only_die_together_are_left_alone_after_three_deaths(lake, pa
         assert packstone_process(*arguments, env=env).code == -signal.SIGKILL
     done = packstone_process(*arguments, env=env)
     assert (done.code, done.json["status"]) == (1, "failed")
-    assert f"ended {MAX_DEATHS} times without a word" in str(done.json["skipped"])
+    assert f"ended {MAX_DEATHS} times without a message" in str(done.json["skipped"])
     assert len(lake.ids()) == 60
     for note in (lake.root / ".packstone" / "orders" / "deaths").iterdir():
         os.utime(note, (0, 0))
@@ -138,9 +140,9 @@ def test_a_note_is_not_believed(tmp_path):
     folder.mkdir()
     (folder / "0123.json").write_bytes(b"{}")
     (folder / "4567.json").write_bytes(b"\xff")
-    unit = UnitInputs(number=1, files=((str(tmp_path / "a.parquet"), "parquet"),))
-    attempt = Attempt(io=io, staging=str(staging), name="a0_0")
-    watch = DeathWatch.begin(attempt, str(folder), task=0, units=(unit,))
+    unit = SimpleNamespace(number=1, input_bytes=1, input_files=((str(tmp_path / "a.parquet"), "parquet"),))
+    task = Task(number=0, context=None, units=(unit,), deaths=str(folder))
+    watch = DeathWatch.begin(HIVE_JOB, Attempt(io=io, staging=str(staging), name="a0_0"), task)
     watch.check(unit)
 
 
@@ -149,4 +151,4 @@ def test_a_child_that_lives_blames_nobody(tmp_path):
     (tmp_path / "a.parquet").write_bytes(b"PAR1 not really PAR1")
     pq.write_table(pa.table({"id": [1]}), tmp_path / "b.parquet")
     files = [(str(tmp_path / name), "parquet") for name in ("a.parquet", "b.parquet", "missing.parquet")]
-    assert find_deadly_file(LocalFileIO(), files) is None
+    assert find_deadly_file(LocalFileIO(), files, read_through=read_through) is None

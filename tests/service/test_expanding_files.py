@@ -11,7 +11,7 @@ from peak_memory import METER
 
 from packstone.model.merge_options import MergeOptions
 from packstone.model.outcome import Status
-from packstone.service.engine import InlineEngine
+from packstone.runs.engine import InlineEngine
 from packstone.service.hive_table import HiveTable
 
 MB = 1 << 20
@@ -66,7 +66,7 @@ PROGRAM = (
 import sys
 import pyarrow.parquet
 from packstone.service.hive_table import HiveTable
-from packstone.service.engine import InlineEngine
+from packstone.runs.engine import InlineEngine
 from packstone.model.merge_options import MergeOptions
 meter = Meter()
 outcome = HiveTable(sys.argv[1], engine=InlineEngine).compact(MergeOptions(codec="zstd"))

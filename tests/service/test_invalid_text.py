@@ -7,7 +7,7 @@ import pytest
 from packstone.model.merge_options import MergeOptions
 from packstone.model.outcome import Status
 from packstone.model.unit import Verify
-from packstone.service.engine import InlineEngine
+from packstone.runs.engine import InlineEngine
 from packstone.service.hive_table import HiveTable
 
 BAD_NAME = "f3.parquet"

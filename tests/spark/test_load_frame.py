@@ -8,7 +8,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from packstone.errors import InvalidInputError, UnavailableError
-from packstone.service.commit_tools import make_commit_tools
+from packstone.runs.clock import system_clock
 from packstone.service.load_options import LoadOptions
 from packstone.service.segment_load import load_files, load_frame
 from packstone.spark.engine import SparkEngine
@@ -28,7 +28,7 @@ class Table:
 
     def __init__(self, path, schema=SCHEMA, **properties):
         self.path = str(path)
-        create_table(IO, self.path, parse_columns(schema), properties=properties, tools=make_commit_tools())
+        create_table(IO, self.path, parse_columns(schema), properties=properties, clock=system_clock())
 
     def load(self, frame, **options):
         """Load a frame."""

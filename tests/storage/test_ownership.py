@@ -9,19 +9,12 @@ from pathlib import Path
 import pytest
 
 from packstone.errors import ConflictError
-from packstone.storage import ownership
+from packstone.runs import liveness
+from packstone.runs import owner as ownership
+from packstone.runs.liveness import LEASE_SECONDS, ProcessIdentity
+from packstone.runs.owner import Owner, check_owned, claim, is_dead, read_owner, release
 from packstone.storage.local import LocalFileIO
 from packstone.storage.memory import MemoryFileIO
-from packstone.storage.ownership import (
-    LEASE_SECONDS,
-    Owner,
-    ProcessIdentity,
-    check_owned,
-    claim,
-    is_dead,
-    read_owner,
-    release,
-)
 
 IO = LocalFileIO()
 
@@ -101,7 +94,7 @@ def test_a_zombie_is_dead(folder):
     reading, writing = os.pipe()
     pid = os.posix_spawn("/bin/cat", ["cat"], os.environ, file_actions=[(os.POSIX_SPAWN_DUP2, reading, 0)])
     os.close(reading)
-    who = owner(folder, "dead", pid=pid, started_ticks=ownership._started_ticks(pid))
+    who = owner(folder, "dead", pid=pid, started_ticks=liveness._started_ticks(pid))
     assert not is_dead(IO, who, now_seconds=time.time())
     os.close(writing)
     os.kill(pid, 9)

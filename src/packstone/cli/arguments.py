@@ -19,7 +19,7 @@ from packstone.storage.location import parse_location
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from packstone.service.engine import Engine
+    from packstone.runs.engine import Engine
     from packstone.spark.session import SparkSettings
 
 

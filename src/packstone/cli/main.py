@@ -78,7 +78,7 @@ def main(arguments: list[str] | None = None) -> None:
 
 def run(arguments: list[str]) -> int:
     """Run the command line; return the exit code."""
-    from packstone.service.interrupts import Interrupted, interruptible
+    from packstone.runs.interrupts import Interrupted, interruptible
 
     if not _wants_trace(arguments) and not logging.root.handlers:
         # Py4J logs a traceback for each call that a signal or a dead JVM ends; we say what happened in one sentence.
@@ -116,7 +116,7 @@ def _usage_sentence(error: click.ClickException) -> str:
 
 
 def _fail_by(error: PackstoneError, arguments: list[str]) -> int:
-    from packstone.service.interrupts import was_interrupted
+    from packstone.runs.interrupts import was_interrupted
 
     if isinstance(error, UnavailableError) and was_interrupted():
         return _fail(INTERRUPTED, 1, arguments)

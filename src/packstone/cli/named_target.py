@@ -19,7 +19,7 @@ from packstone.tables.hive.switch import ByLocation
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from packstone.service.engine import Engine
+    from packstone.runs.engine import Engine
     from packstone.service.hive_table import HiveTable
     from packstone.service.location_catalog import ChangingClient
     from packstone.service.named_table import Metastore, NamedTable

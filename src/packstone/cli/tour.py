@@ -27,7 +27,7 @@ from packstone.spark.engine import SparkEngine
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from packstone.service.engine import Engine
+    from packstone.runs.engine import Engine
     from packstone.service.health import Health
 
 _PAUSE_SECONDS = 0.8  # on a terminal, before each step: time to read the last one

@@ -138,14 +138,17 @@ def _reader(kind: Any) -> _Convert:  # noqa: ANN401 - a type, or what typing mak
         (inner,) = (_reader(arg) for arg in args if arg is not type(None))
         return lambda plain: None if plain is None else inner(plain)
     if dataclasses.is_dataclass(kind):
-        return _dataclass_reader(kind)
+        return _dataclass_reader(kind, {})
+    if dataclasses.is_dataclass(origin):  # a generic one with its arguments: Task[Context, Unit]
+        parameters = cast("Any", origin).__parameters__
+        return _dataclass_reader(origin, dict(zip(parameters, args, strict=True)))
     if isinstance(kind, type) and issubclass(kind, Enum):
         members = {member.value: member for member in kind}
         return lambda plain: _look_up(members, plain)
     return _SCALARS[kind]
 
 
-def _dataclass_reader(kind: Any) -> _Convert:  # noqa: ANN401 - a dataclass
+def _dataclass_reader(kind: Any, arguments: dict[Any, Any]) -> _Convert:  # noqa: ANN401 - a dataclass
     @cache
     def fields() -> tuple[list[tuple[str, _Convert]], list[str]]:
         """Built when the first record is read: a type may hold values of its own type."""
@@ -153,7 +156,7 @@ def _dataclass_reader(kind: Any) -> _Convert:  # noqa: ANN401 - a dataclass
         inits = [field for field in dataclasses.fields(kind) if field.init]
         absent = (dataclasses.MISSING, dataclasses.MISSING)
         required = [field.name for field in inits if (field.default, field.default_factory) == absent]
-        return [(field.name, _reader(hints[field.name])) for field in inits], required
+        return [(field.name, _reader(_filled_in(hints[field.name], arguments))) for field in inits], required
 
     def read(plain: object) -> object:
         if type(plain) is not dict:
@@ -172,6 +175,14 @@ def _dataclass_reader(kind: Any) -> _Convert:  # noqa: ANN401 - a dataclass
         return kind(**values)
 
     return read
+
+
+def _filled_in(hint: Any, arguments: dict[Any, Any]) -> Any:  # noqa: ANN401 - types, or what typing makes of them
+    """The type of a field with the arguments of its generic class."""
+    parameters = getattr(hint, "__parameters__", ())
+    if isinstance(hint, TypeVar):
+        return arguments[hint]
+    return hint[tuple(arguments[parameter] for parameter in parameters)] if parameters and arguments else hint
 
 
 def _tuple_reader(args: tuple[Any, ...]) -> _Convert:
@@ -268,7 +279,13 @@ def _show(plain: object) -> str:
     return text if len(text) <= 60 else f"{text[:60]}…"  # noqa: PLR2004 - a glance
 
 
+def _read_none(plain: object) -> None:
+    if plain is not None:
+        raise ValueError(f"{_show(plain)} is not null")
+
+
 _SCALARS: Final[dict[Any, _Convert]] = {
+    type(None): _read_none,
     str: _read_str,
     int: _read_int,
     float: _read_float,
@@ -293,6 +310,8 @@ def _writer(kind: Any) -> _Convert | None:  # noqa: ANN401 - a type, or what typ
         return None if inner is None else lambda value: None if value is None else inner(value)
     if dataclasses.is_dataclass(kind):
         return _dataclass_writer(kind)
+    if isinstance(kind, TypeVar) or dataclasses.is_dataclass(origin):
+        return to_plain  # generic: the value itself knows its type
     if kind is bytes:
         return lambda value: base64.b64encode(value).decode()
     if kind is datetime:

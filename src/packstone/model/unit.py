@@ -7,9 +7,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final
+from typing import Final, Generic, TypeVar
 
 from packstone.model.files import FileEntry, Permissions
+
+OutputT = TypeVar("OutputT")
 
 # Beyond this growth the outcome of a merge explains why its output is bigger than its inputs.
 UNEXPLAINED_GROWTH_PCT: Final = 2
@@ -23,6 +25,7 @@ class How(StrEnum):
     CONCATENATE = "concatenate"  # bytes of text behind each other
     STITCH = "stitch"  # stripes of ORC copied under a new footer
     UPGRADE = "upgrade"  # metadata only
+    COPY = "copy"  # carried over as it is into a new folder
 
 
 class Verify(StrEnum):
@@ -36,7 +39,7 @@ class Verify(StrEnum):
 class UnitSpec:
     """What should happen: these inputs of one partition become one output."""
 
-    unit: int
+    number: int
     partition: str
     directory: str
     inputs: tuple[FileEntry, ...]
@@ -60,12 +63,18 @@ class UnitSpec:
         return size_bytes * 100 > self.input_bytes * (100 + UNEXPLAINED_GROWTH_PCT)
 
     @property
+    def input_files(self) -> tuple[tuple[str, str], ...]:
+        """What it decodes, each with the name of its format; a copy decodes nothing."""
+        files = () if self.how is How.COPY else self.inputs
+        return tuple((f"{self.directory}/{file.name}", self.file_format) for file in files)
+
+    @property
     def checks_text(self) -> bool:
         """Whether an input whose strings are not valid UTF-8 is left alone."""
         return self.verify is Verify.CONTENT and not self.accept_invalid_text
 
     def __str__(self) -> str:
-        return f"u{self.unit} {self.partition or '.'} {len(self.inputs)} files {self.input_bytes}B {self.how}"
+        return f"u{self.number} {self.partition or '.'} {len(self.inputs)} files {self.input_bytes}B {self.how}"
 
 
 class UnitStatus(StrEnum):
@@ -80,23 +89,35 @@ class UnitStatus(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class UnitResult:
-    """What one attempt wrote and measured, or why it did not."""
+class StagedFile:
+    """A merged or copied file that waits in the staging folder."""
 
-    unit: int
-    attempt: str
-    status: UnitStatus
-    message: str = ""
-    blamed: str = ""
-    staged_path: str = ""
+    path: str
     size_bytes: int = 0
     mtime_ns: int = 0
-    rows: int = 0
-    fingerprint: str = ""
-    how: How = How.REWRITE  # as it was done: what was planned as a rewrite may have been a splice
     ordered: bool = False
     copied_columns: tuple[int, ...] = ()
     why_bigger: str = ""  # empty unless the output is notably bigger than its inputs
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnitResult(Generic[OutputT]):
+    """What one attempt wrote and measured, or why it did not; what an output is depends on the family."""
+
+    number: int
+    status: UnitStatus
+    outputs: tuple[OutputT, ...] = ()
+    how: How = How.REWRITE  # as it was done: what was planned as a rewrite may have been a splice
+    message: str = ""
+    blamed: str = ""  # the input that is to blame, if it is one
+    rows_in: int = 0
+    rows_out: int = 0
+    fingerprint: str = ""
     write_seconds: float = 0.0
     read_seconds_before: float = 0.0
     read_seconds_after: float = 0.0
+
+    @property
+    def seconds(self) -> float:
+        """How long it took in all."""
+        return self.write_seconds + self.read_seconds_before + self.read_seconds_after

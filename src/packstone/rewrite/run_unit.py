@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from packstone.errors import PackstoneError, UnfaithfulError, UnreadableFileError, VerificationError
 from packstone.model.megabytes import format_mb
 from packstone.model.sizes import format_bytes
-from packstone.model.unit import UnitResult, UnitSpec, UnitStatus, Verify
+from packstone.model.unit import StagedFile, UnitResult, UnitSpec, UnitStatus, Verify
 from packstone.rewrite.blame_file import blame_file, one_line
 from packstone.rewrite.kernels.registry import kernel_of
 from packstone.rewrite.proof.fingerprint import Fingerprint
@@ -32,11 +32,11 @@ class _GrownError(PackstoneError):
     """The output is much bigger than its inputs."""
 
 
-def run_unit(io: FileIO, spec: UnitSpec, *, staging: str, attempt: str) -> UnitResult:
+def run_unit(io: FileIO, spec: UnitSpec, *, staging: str, attempt: str) -> UnitResult[StagedFile]:
     """Write the unit's output under a name of this attempt's own, verify it, and say how it went."""
-    staged = f"{staging}/u{spec.unit:06d}-{attempt}.data"
+    staged = f"{staging}/u{spec.number:06d}-{attempt}.data"
     try:
-        return _write_and_verify(io, spec, staged=staged, attempt=attempt)
+        return _write_and_verify(io, spec, staged=staged)
     except UnreadableFileError as error:
         status, message, blamed = UnitStatus.UNREADABLE, error.message, str(error.facts.get("file", ""))
     except _GrownError as error:
@@ -45,13 +45,8 @@ def run_unit(io: FileIO, spec: UnitSpec, *, staging: str, attempt: str) -> UnitR
         status, message, blamed = UnitStatus.UNFAITHFUL, error.message, ""
     except VerificationError as error:
         # The evidence stays where it is: the staged file is not removed.
-        return UnitResult(
-            unit=spec.unit,
-            attempt=attempt,
-            status=UnitStatus.MISMATCH,
-            message=error.message,
-            staged_path=staged,
-        )
+        evidence = (StagedFile(path=staged),)
+        return UnitResult(number=spec.number, status=UnitStatus.MISMATCH, message=error.message, outputs=evidence)
     except PermissionError as error:
         status, message, blamed = (
             UnitStatus.UNFAITHFUL,
@@ -63,7 +58,7 @@ def run_unit(io: FileIO, spec: UnitSpec, *, staging: str, attempt: str) -> UnitR
     except Exception as error:  # noqa: BLE001 - damaged bytes make decoders raise anything
         status, message, blamed = _find_broken_input(io, spec, error)
     io.remove(staged)
-    return UnitResult(unit=spec.unit, attempt=attempt, status=status, message=message, blamed=blamed)
+    return UnitResult(number=spec.number, status=status, message=message, blamed=blamed)
 
 
 def _find_broken_input(io: FileIO, spec: UnitSpec, error: Exception) -> tuple[UnitStatus, str, str]:
@@ -81,7 +76,7 @@ def _find_broken_input(io: FileIO, spec: UnitSpec, error: Exception) -> tuple[Un
     return UnitStatus.FAILED, f"{type(error).__name__}: {one_line(error)}", ""
 
 
-def _write_and_verify(io: FileIO, spec: UnitSpec, *, staged: str, attempt: str) -> UnitResult:
+def _write_and_verify(io: FileIO, spec: UnitSpec, *, staged: str) -> UnitResult[StagedFile]:
     paths = [f"{spec.directory}/{file.name}" for file in spec.inputs]
     began = time.perf_counter()
     kernel = kernel_of(spec.file_format)
@@ -100,19 +95,22 @@ def _write_and_verify(io: FileIO, spec: UnitSpec, *, staged: str, attempt: str) 
     found = io.stat(staged)
     if found is None:
         raise VerificationError(f"{staged} vanished after it was written.", file=staged)
-    return UnitResult(
-        unit=spec.unit,
-        attempt=attempt,
-        status=UnitStatus.WRITTEN,
-        staged_path=staged,
+    output = StagedFile(
+        path=staged,
         size_bytes=found.size_bytes,
         mtime_ns=found.mtime_ns,
-        rows=after.rows,
-        fingerprint=str(after),
-        how=done.how,
         ordered=done.ordered,
         copied_columns=done.copied,
         why_bigger=_why_bigger(spec, found.size_bytes, done=done),
+    )
+    return UnitResult(
+        number=spec.number,
+        status=UnitStatus.WRITTEN,
+        outputs=(output,),
+        rows_in=before.rows,
+        rows_out=after.rows,
+        fingerprint=str(after),
+        how=done.how,
         write_seconds=written - began,
         read_seconds_before=read_before - written,
         read_seconds_after=read_after - read_before,
@@ -165,6 +163,6 @@ def _read_back(io: FileIO, spec: UnitSpec, *, staged: str, done: Written) -> Fin
 def _check_equal(spec: UnitSpec, *, before: Fingerprint, after: Fingerprint) -> None:
     if before != after:
         raise VerificationError(
-            f"Unit {spec.unit} of partition {spec.partition or '.'}: the rows read back are not the rows that were "
+            f"Unit {spec.number} of partition {spec.partition or '.'}: the rows read back are not the rows that were "
             f"there ({before} before, {after} after)."
         )

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from packstone.model.files import FileEntry
     from packstone.model.merge_options import MergeOptions
-    from packstone.model.unit import UnitResult, UnitSpec
+    from packstone.model.unit import StagedFile, UnitResult, UnitSpec
     from packstone.service.run_session import RunSession
     from packstone.storage.fileio import Entry
     from packstone.tables.hive.listing import PartitionListing
@@ -42,7 +42,7 @@ def commit_partition(
     listing: PartitionListing,
     *,
     written: list[UnitSpec],
-    results: dict[int, UnitResult],
+    results: Mapping[int, UnitResult[StagedFile]],
     number: int,
     options: MergeOptions,
     publish: ByLocation | None = None,
@@ -68,7 +68,7 @@ def commit_partition(
         directory=listing.directory,
         backup_directory=f"{backup}/{listing.partition}".rstrip("/"),
         inputs=tuple(file for spec in written for file in spec.inputs),
-        outputs=tuple(_output(spec, results[spec.unit]) for spec in written),
+        outputs=tuple(_output(spec, results[spec.number]) for spec in written),
         summaries=_summaries(session, listing),
         keep_until=time.time() + options.keep_days * _DAY_SECONDS,
     )
@@ -94,7 +94,7 @@ class _Merged:
     """What waits in the staging folder for a new folder."""
 
     written: list[UnitSpec]
-    results: dict[int, UnitResult]
+    results: Mapping[int, UnitResult[StagedFile]]
     copied: Mapping[str, str]
 
 
@@ -121,7 +121,7 @@ def _publish_folder(
         directory=listing.directory,
         backup_directory=listing.directory,
         inputs=inputs,
-        outputs=tuple(_output(spec, merged.results[spec.unit]) for spec in merged.written),
+        outputs=tuple(_output(spec, merged.results[spec.number]) for spec in merged.written),
         summaries=(),
         keep_until=time.time() + options.keep_days * _DAY_SECONDS,
         switch=Switch(
@@ -158,23 +158,24 @@ def check_backup_root(session: RunSession, backup_root: str | None) -> None:
         raise RefusedError(f"--backup {backup_root} lies inside the table, where readers would find the originals.")
 
 
-def _output(spec: UnitSpec, result: UnitResult) -> OutputFile:
+def _output(spec: UnitSpec, result: UnitResult[StagedFile]) -> OutputFile:
+    (staged,) = result.outputs
     return OutputFile(
-        staged_path=result.staged_path,
+        staged_path=staged.path,
         name=spec.output_name,
-        size_bytes=result.size_bytes,
-        mtime_ns=result.mtime_ns,
-        rows=result.rows,
+        size_bytes=staged.size_bytes,
+        mtime_ns=staged.mtime_ns,
+        rows=result.rows_out,
         fingerprint=result.fingerprint,
         verified=spec.verify,
         how=result.how,
         header_lines=spec.header_lines,
         inputs=tuple(file.name for file in spec.inputs),
-        ordered=result.ordered,
-        copied_columns=result.copied_columns,
+        ordered=staged.ordered,
+        copied_columns=staged.copied_columns,
         file_format=spec.file_format,
         why=spec.why,
-        seconds=result.write_seconds + result.read_seconds_before + result.read_seconds_after,
+        seconds=result.seconds,
         read_seconds_before=result.read_seconds_before,
         read_seconds_after=result.read_seconds_after,
     )

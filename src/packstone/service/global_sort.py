@@ -8,15 +8,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
-from packstone.errors import CorruptionError, UnavailableError, VerificationError
-from packstone.model.unit import UnitStatus, Verify
+from packstone.errors import VerificationError
+from packstone.model.unit import Verify
 from packstone.rewrite.merge.merge_spec import pack_schema
 from packstone.rewrite.ordered.ordered_spec import BlockOutput, OrderedFile, OrderedMergeSpec
+from packstone.runs.tasks import check_done, pack_units
 from packstone.service.load_options import LoadOptions
-from packstone.service.pack_tasks import pack_by_bytes
 from packstone.tables.segments.index_file import join_parts
 from packstone.tables.segments.load_tasks import LoadVerify
-from packstone.tables.segments.merge_tasks import SEGMENTS_MERGE_JOB, MergeTask, MergeUnit
+from packstone.tables.segments.merge_tasks import SEGMENTS_MERGE_JOB, MergeContext, MergeUnit
 from packstone.tables.segments.plan_merge import keyed_files, plan_pieces
 
 if TYPE_CHECKING:
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+    from packstone.model.unit import UnitResult
     from packstone.rewrite.ordered.ordered_spec import WrittenBlockFile
-    from packstone.service.engine import Engine
+    from packstone.runs.engine import Engine
     from packstone.service.segment_session import SegmentSession
-    from packstone.tables.segments.merge_tasks import MergeUnitResult
 
 
 class _Load(Protocol):
@@ -51,7 +51,7 @@ def merge_sorted_runs(
     pieces = plan_pieces(keyed_files(files, index, output.sort_columns), task_bytes=share_bytes)
     units = [
         MergeUnit(
-            unit=number,
+            number=number,
             attempt=session.attempt,
             spec=OrderedMergeSpec(
                 sections=piece.sections,
@@ -67,35 +67,22 @@ def merge_sorted_runs(
         )
         for number, piece in enumerate(pieces)
     ]
-    results = {result.unit: result for result in _run(session, units, load)}
-    merged = tuple(file for unit in units for file in results[unit.unit].files)
+    results = {result.number: result for result in _run(session, units, load)}
+    merged = tuple(file for unit in units for file in results[unit.number].outputs)
     expected, found = sum(file.rows for file in written), sum(file.rows for file in merged)
     if expected != found:
         raise VerificationError(f"{expected} rows were to be merged, the files hold {found}.")
     return merged
 
 
-def _run(session: SegmentSession, units: Sequence[MergeUnit], load: _Load) -> Iterator[MergeUnitResult]:
+def _run(session: SegmentSession, units: Sequence[MergeUnit], load: _Load) -> Iterator[UnitResult[WrittenBlockFile]]:
     staging = f"{session.folder}/merge"
     session.io.make_dirs(staging)
-    packs = pack_by_bytes(units, size_of=lambda unit: unit.input_bytes, parallel=load.options.parallel)
-    tasks = [MergeTask(number=at, table=session.table, units=tuple(pack)) for at, pack in enumerate(packs)]
+    context = MergeContext(table=session.table)
+    tasks = pack_units(units, context=context, parallel=load.options.parallel)
     what = f"sort {len(units)} parts of {session.table}"
     for result in load.engine.run(
         SEGMENTS_MERGE_JOB, tasks, staging=staging, what=what, on_progress=lambda _units, _bytes: None
     ):
-        for unit in result.units:
-            _check(unit)
-            yield unit
-
-
-def _check(result: MergeUnitResult) -> None:
-    match result.status:
-        case UnitStatus.WRITTEN:
-            return
-        case UnitStatus.MISMATCH:
-            raise VerificationError(result.message)
-        case UnitStatus.UNREADABLE:
-            raise CorruptionError(result.message, file=result.blamed)
-        case _:
-            raise UnavailableError(result.message)
+        check_done(result)
+        yield result

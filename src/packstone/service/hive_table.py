@@ -13,16 +13,18 @@ from packstone.model.filters import Budget, Filters
 from packstone.model.merge_options import MergeOptions
 from packstone.model.outcome import Cost, Outcome, Status, UnitOutcome, status_of
 from packstone.model.skipped import SkipKind, SkipLog, Skipped
+from packstone.runs.clock import new_run_id
+from packstone.runs.deaths import note_deaths
+from packstone.runs.engine import Engine, InlineEngine, LazyEngine
+from packstone.runs.tasks import NoProgress, Progress
 from packstone.service import maintenance
 from packstone.service.commit import check_backup_root
-from packstone.service.engine import Engine, InlineEngine, LazyEngine
 from packstone.service.health import Health, observe_health
 from packstone.service.measure_read import measure_reads
 from packstone.service.merge_run import MergeRun
 from packstone.service.planner import Planner
-from packstone.service.progress import NoProgress, Progress
 from packstone.service.record import BegunRun, Recorder
-from packstone.service.run_session import RunSession, new_run_id
+from packstone.service.run_session import RunSession
 from packstone.service.unrecorded import table_spool
 from packstone.service.working_hours import may_go_on, outside_window
 from packstone.storage.exclusive import check_exclusive
@@ -30,7 +32,6 @@ from packstone.storage.fileio import Kind
 from packstone.storage.location import scheme_of
 from packstone.storage.stores import open_store
 from packstone.strategy.small_files import REASON
-from packstone.tables.deaths import note_deaths
 from packstone.tables.hive.journal import Journal
 from packstone.tables.hive.layout import check_not_nested, find_layout
 from packstone.tables.hive.restore import is_undone

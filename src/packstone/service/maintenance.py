@@ -5,24 +5,26 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from packstone.errors import ConflictError, CorruptionError, InvalidInputError
 from packstone.model.unit import Verify
 from packstone.rewrite.proof.fingerprint import Fingerprint
-from packstone.service.interrupts import finish_first
+from packstone.runs.interrupts import finish_first
+from packstone.runs.tasks import check_done, pack_units
 from packstone.service.run_session import RunSession
 from packstone.tables.hive.clean import Cleaning, Unclean, clean_swap, close_runs, left_until, plan_clean, runs_to_clean
-from packstone.tables.hive.fingerprint_files import FilesToProve
+from packstone.tables.hive.fingerprint_files import FilesToProve, Proof
 from packstone.tables.hive.recover import list_plans, recover_table, unexplained_backups
 from packstone.tables.hive.restore import plan_restore, restore_swap, who_merged
-from packstone.tables.hive.tasks import HIVE_JOB, Task, TaskKind
+from packstone.tables.hive.tasks import PROOF_JOB
 from packstone.tables.state_folder import make_staging
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from packstone.service.engine import Engine
+    from packstone.runs.engine import Engine
     from packstone.tables.hive.journal import Journal, OutputFile, SwapIntent
     from packstone.tables.hive.recover import Recovered
     from packstone.tables.hive.switch import LocationCatalog
@@ -251,12 +253,17 @@ def verify(journal: Journal, run: str, *, engine: Engine) -> VerifyReport:
     with RunSession(journal, command="verify") as session:
         staging = session.layout.staging(session.run)
         make_staging(journal.io, journal.layout.state, staging)
-        tasks = [Task(kind=TaskKind.PROOFS, number=n, proofs=tuple(c[2])) for n, c in enumerate(claims)]
-        results = engine.run(
-            HIVE_JOB, tasks, staging=staging, what=f"verify {run}", on_progress=lambda _units, _bytes: None
-        )
-        for (intent, output, _), result in zip(claims, results, strict=True):
-            problems.extend(_problems(intent, output, [(p.fingerprint, p.error) for p in result.proofs]))
+        units = [files for _, _, to_prove in claims for files in to_prove]
+        tasks = pack_units(units, context=None, parallel=len(units))
+        proofs: dict[int, Proof] = {}
+        for result in engine.run(
+            PROOF_JOB, tasks, staging=staging, what=f"verify {run}", on_progress=lambda _units, _bytes: None
+        ):
+            check_done(result)
+            proofs[result.number] = result.outputs[0]
+        for intent, output, to_prove in claims:
+            found = [proofs[files.number] for files in to_prove]
+            problems.extend(_problems(intent, output, [(proof.fingerprint, proof.error) for proof in found]))
     return VerifyReport(
         table=journal.layout.root,
         run=run,
@@ -268,6 +275,7 @@ def verify(journal: Journal, run: str, *, engine: Engine) -> VerifyReport:
 
 
 def _claims_to_prove(journal: Journal, run: str) -> Iterator[tuple[SwapIntent, OutputFile, list[FilesToProve]]]:
+    numbers = count()
     for intent in journal.read_intents(run):
         if not journal.has_mark(intent, "done") or journal.has_mark(intent, "restored"):
             continue
@@ -276,10 +284,10 @@ def _claims_to_prove(journal: Journal, run: str) -> Iterator[tuple[SwapIntent, O
             if journal.io.stat(intent.published(output)) is None:
                 continue
             prove = partial(FilesToProve, file_format=output.merged_as, written=output.written)
-            files = [prove(number=0, paths=(intent.published(output),))]
+            files = [prove(number=next(numbers), paths=(intent.published(output),))]
             kept = tuple(intent.kept(by_name[name]) for name in output.inputs)
             if all(journal.io.stat(path) is not None for path in kept):
-                files.append(prove(number=1, paths=kept))
+                files.append(prove(number=next(numbers), paths=kept))
             yield intent, output, files
 
 

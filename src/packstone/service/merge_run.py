@@ -23,12 +23,11 @@ from packstone.errors import (
 from packstone.model.outcome import UnitOutcome
 from packstone.model.sizes import format_bytes
 from packstone.model.skipped import SkipKind, SkipLog, Skipped
-from packstone.model.unit import UnitResult, UnitSpec, UnitStatus
+from packstone.model.unit import How, StagedFile, UnitResult, UnitSpec, UnitStatus
+from packstone.runs.interrupts import Interrupted, finish_first
+from packstone.runs.tasks import pack_units
 from packstone.service.commit import check_same_folder, commit_partition, second_listing
-from packstone.service.interrupts import Interrupted, finish_first
-from packstone.service.pack_tasks import pack_tasks
 from packstone.storage.store_hazards import why_no_move
-from packstone.tables.hive.copy_file import CopySpec
 from packstone.tables.hive.known_outputs import output_name
 from packstone.tables.hive.tasks import HIVE_JOB
 from packstone.tables.state_folder import make_staging
@@ -39,9 +38,9 @@ if TYPE_CHECKING:
     from packstone.model.files import FileEntry, Permissions
     from packstone.model.filters import Budget
     from packstone.model.merge_options import MergeOptions
-    from packstone.service.engine import Engine
+    from packstone.runs.engine import Engine
+    from packstone.runs.tasks import Progress
     from packstone.service.planner import Planner
-    from packstone.service.progress import Progress
     from packstone.service.run_session import RunSession
     from packstone.storage.fileio import Entry
     from packstone.tables.hive.plan_partition import PartitionPlan, PlannedUnit
@@ -60,15 +59,20 @@ class PartitionWork:
     allowed: set[str]
     number: int = 1
     units: list[UnitSpec] = field(default_factory=list)
-    results: dict[int, UnitResult] = field(default_factory=dict)
-    copies: list[CopySpec] = field(default_factory=list)  # what a new folder needs beside the merged files
-    copied: dict[FileEntry, str] = field(default_factory=dict)  # where they wait
+    results: dict[int, UnitResult[StagedFile]] = field(default_factory=dict)
+    copies: list[UnitSpec] = field(default_factory=list)  # what a new folder needs beside the merged files
     folder: Entry | None = None  # what its folder was before anything was read
 
     @property
     def staging_bytes(self) -> int:
         """How much is written for it."""
-        return sum(spec.input_bytes for spec in self.units) + sum(spec.file.size_bytes for spec in self.copies)
+        return sum(spec.input_bytes for spec in (*self.units, *self.copies))
+
+    @property
+    def copied(self) -> dict[FileEntry, str]:
+        """Where copies wait; a file whose copy failed is copied by whoever publishes."""
+        done = ((spec.inputs[0], self.results.get(spec.number)) for spec in self.copies)
+        return {file: one.outputs[0].path for file, one in done if one is not None and one.outputs}
 
     @property
     def partition(self) -> str:
@@ -172,7 +176,7 @@ class MergeRun:
         self._bytes_taken += planned.input_bytes
         self._files_taken += len(planned.inputs)
         return UnitSpec(
-            unit=self._next_unit,
+            number=self._next_unit,
             partition=work.partition,
             directory=work.plan.listing.directory,
             inputs=planned.inputs,
@@ -187,13 +191,23 @@ class MergeRun:
             permissions=self._permissions(work.plan.listing.directory, planned.inputs[0]),
         )
 
-    def _copies(self, work: PartitionWork) -> Iterator[CopySpec]:
+    def _copies(self, work: PartitionWork) -> Iterator[UnitSpec]:
         """What is not merged goes along into the new folder."""
         merged = {file.name for spec in work.units for file in spec.inputs}
         for file in work.plan.listing.files:
             if file.name not in merged:
                 self._next_unit += 1
-                yield CopySpec(unit=self._next_unit, directory=work.plan.listing.directory, file=file)
+                yield UnitSpec(
+                    number=self._next_unit,
+                    partition=work.partition,
+                    directory=work.plan.listing.directory,
+                    inputs=(file,),
+                    how=How.COPY,
+                    file_format="",
+                    output_name=file.name,
+                    why="carried over into the new folder",
+                    permissions=file.permissions,
+                )
 
     def _permissions(self, directory: str, first: FileEntry) -> Permissions:
         """What all inputs of a unit agree in; an input that is gone by now is found out by its task."""
@@ -246,9 +260,9 @@ class MergeRun:
     def _run_units(self, wave: list[PartitionWork], staging: str) -> None:
         specs = [spec for work in wave for spec in work.units]
         copies = [spec for work in wave for spec in work.copies]
-        deaths = self.session.layout.deaths
-        tasks = pack_tasks(specs, parallel=self.budget.parallel, deaths=deaths, copies=copies)
-        count, total_bytes = len(specs) + len(copies), sum(work.staging_bytes for work in wave)
+        units = [*specs, *copies]
+        tasks = pack_units(units, context=None, parallel=self.budget.parallel, deaths=self.session.layout.deaths)
+        count, total_bytes = len(units), sum(work.staging_bytes for work in wave)
 
         def report(units: int, size_bytes: int) -> None:
             done_units, done_bytes = self._done_units + units, self._done_bytes + size_bytes
@@ -261,25 +275,19 @@ class MergeRun:
 
         report(0, 0)
         what = f"merge {sum(len(s.inputs) for s in specs)} files of {self.session.layout.root}"
-        by_unit = {spec.unit: work for work in wave for spec in work.units}
-        by_unit |= {spec.unit: work for work in wave for spec in work.copies}
-        files = {spec.unit: spec.file for spec in copies}
-        by_number = {spec.unit: spec for spec in specs}
+        owner = {spec.number: work for work in wave for spec in (*work.units, *work.copies)}
+        by_number = {spec.number: spec for spec in units}
         for result in self.engine.run(HIVE_JOB, tasks, staging=staging, what=what, on_progress=report):
-            for unit in result.units:
-                by_unit[unit.unit].results[unit.unit] = unit
-                if unit.status is UnitStatus.MISMATCH and self._changed_input(by_number[unit.unit]) is None:
-                    self.session.keep_evidence = True
-                    raise VerificationError(f"{unit.message} The evidence is kept in {staging}.", staging=staging)
-            for copy in result.copies:
-                if copy.staged_path:
-                    by_unit[copy.unit].copied[files[copy.unit]] = copy.staged_path
+            owner[result.number].results[result.number] = result
+            if result.status is UnitStatus.MISMATCH and self._changed_input(by_number[result.number]) is None:
+                self.session.keep_evidence = True
+                raise VerificationError(f"{result.message} The evidence is kept in {staging}.", staging=staging)
         self._done_units += count
         self._done_bytes += total_bytes
 
     def _finish_partition(self, work: PartitionWork, again: list[PartitionWork]) -> None:
         what = work.partition or work.plan.listing.directory
-        written = [spec for spec in work.units if work.results[spec.unit].status is UnitStatus.WRITTEN]
+        written = [spec for spec in work.units if work.results[spec.number].status is UnitStatus.WRITTEN]
         broken = self._note_failures(work)
         if written:
             try:
@@ -325,7 +333,7 @@ class MergeRun:
         """Turn what went wrong into skips; return the names not to try again."""
         broken: set[str] = set()
         for spec in work.units:
-            result = work.results[spec.unit]
+            result = work.results[spec.number]
             what = work.partition or work.plan.listing.directory
             changed = None if result.status is UnitStatus.WRITTEN else self._changed_input(spec)
             if changed is not None:
@@ -351,9 +359,9 @@ class MergeRun:
     def _note_committed(self, work: PartitionWork, written: list[UnitSpec], swap_ms: float) -> None:
         self.swap_ms += swap_ms
         for spec in written:
-            result = work.results[spec.unit]
+            result = work.results[spec.number]
             self.files_removed += len(spec.inputs) - 1
-            self.bytes_removed += spec.input_bytes - result.size_bytes
+            self.bytes_removed += spec.input_bytes - result.outputs[0].size_bytes
             work.allowed -= {file.name for file in spec.inputs}
             work.allowed.add(spec.output_name)
             self.units.append(_unit_outcome(spec, result))
@@ -376,7 +384,7 @@ class MergeRun:
             self.session.release(work.partition)
 
 
-def _unit_outcome(spec: UnitSpec, result: UnitResult) -> UnitOutcome:
+def _unit_outcome(spec: UnitSpec, result: UnitResult[StagedFile]) -> UnitOutcome:
     return UnitOutcome(
         partition=spec.partition,
         inputs=tuple(file.name for file in spec.inputs),
@@ -384,13 +392,13 @@ def _unit_outcome(spec: UnitSpec, result: UnitResult) -> UnitOutcome:
         how=result.how,
         why=spec.why,
         bytes_before=spec.input_bytes,
-        bytes_after=result.size_bytes,
-        rows=result.rows,
+        bytes_after=result.outputs[0].size_bytes,
+        rows=result.rows_out,
         fingerprint=result.fingerprint,
-        seconds=result.write_seconds + result.read_seconds_before + result.read_seconds_after,
+        seconds=result.seconds,
         read_seconds_before=result.read_seconds_before,
         read_seconds_after=result.read_seconds_after,
-        why_bigger=result.why_bigger,
+        why_bigger=result.outputs[0].why_bigger,
     )
 
 

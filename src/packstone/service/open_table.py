@@ -6,7 +6,7 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from packstone.errors import InvalidInputError
-from packstone.service.engine import InlineEngine
+from packstone.runs.engine import InlineEngine
 from packstone.service.hive_table import HiveTable
 from packstone.service.paimon_table import PaimonTable
 from packstone.service.record import history_address
@@ -20,8 +20,8 @@ from packstone.tables.probe import Family, find_family
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from packstone.service.engine import Engine
-    from packstone.service.progress import Progress
+    from packstone.runs.engine import Engine
+    from packstone.runs.tasks import Progress
 
 DEFAULT_HISTORY = "default"
 

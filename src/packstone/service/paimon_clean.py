@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from packstone.errors import RefusedError
-from packstone.service.interrupts import finish_first
+from packstone.runs.interrupts import finish_first
 from packstone.tables.paimon.expire import expire, plan_expiry
 from packstone.tables.paimon.leftovers import SAFE_AGE_SECONDS, find_leftovers, remove_leftovers
 from packstone.tables.paimon.publish import check_can_publish

@@ -8,7 +8,6 @@ changed meanwhile is left out of the commit, read anew and planned again; the re
 from __future__ import annotations
 
 import contextlib
-import random
 import time
 import uuid
 from dataclasses import dataclass, field, replace
@@ -27,21 +26,22 @@ from packstone.errors import (
 from packstone.model.outcome import UnitOutcome
 from packstone.model.sizes import format_bytes
 from packstone.model.skipped import SkipKind, SkipLog, Skipped
-from packstone.model.unit import How, UnitStatus
-from packstone.service.interrupts import Interrupted, finish_first
-from packstone.service.pack_tasks import pack_by_bytes
+from packstone.model.unit import How, UnitResult, UnitStatus
+from packstone.runs.clock import system_clock
+from packstone.runs.interrupts import Interrupted, finish_first
+from packstone.runs.tasks import pack_units
 from packstone.service.paimon_units import UnitMaker, needs_no_task
 from packstone.strategy.pick import Reason
 from packstone.tables.paimon.bucket_rules import Moment
 from packstone.tables.paimon.commit import commit_edits
-from packstone.tables.paimon.commit_options import CommitOptions, CommitTools
+from packstone.tables.paimon.commit_options import CommitOptions
 from packstone.tables.paimon.edit import Edit
 from packstone.tables.paimon.manifest_merge import MergeLimits
 from packstone.tables.paimon.paths import DataFileNames
 from packstone.tables.paimon.publish import check_published
 from packstone.tables.paimon.retry_wait import RetryWait
 from packstone.tables.paimon.snapshot_files import read_latest_snapshot
-from packstone.tables.paimon.tasks import PAIMON_JOB, PaimonTask
+from packstone.tables.paimon.tasks import PAIMON_JOB, PaimonContext
 from packstone.tables.state_folder import make_staging
 
 if TYPE_CHECKING:
@@ -49,10 +49,10 @@ if TYPE_CHECKING:
 
     from packstone.model.filters import Budget
     from packstone.model.paimon_options import PaimonOptions
-    from packstone.service.engine import Engine
+    from packstone.runs.engine import Engine
+    from packstone.runs.tasks import Progress
     from packstone.service.paimon_planner import PaimonPlanner
     from packstone.service.paimon_session import PaimonSession
-    from packstone.service.progress import Progress
     from packstone.tables.paimon.commit import CommitReport
     from packstone.tables.paimon.conflicts import BucketConflict
     from packstone.tables.paimon.data_file_meta import DataFileMeta
@@ -60,7 +60,7 @@ if TYPE_CHECKING:
     from packstone.tables.paimon.plan_bucket import BucketPlan, PlannedUnit
     from packstone.tables.paimon.publish import Published
     from packstone.tables.paimon.store import PaimonStore
-    from packstone.tables.paimon.tasks import PaimonUnit, PaimonUnitResult
+    from packstone.tables.paimon.tasks import PaimonUnit
 
 GROUP_UNITS = 2_000
 _REPLANS = 3  # how often a bucket is tried again that others keep changing
@@ -73,7 +73,7 @@ class BucketWork:
     plan: BucketPlan
     tries: int = 0
     units: list[tuple[PlannedUnit, tuple[PaimonUnit, ...]]] = field(default_factory=list)
-    results: dict[int, PaimonUnitResult] = field(default_factory=dict)
+    results: dict[int, UnitResult[DataFileMeta]] = field(default_factory=dict)
 
     @property
     def bucket_id(self) -> BucketId:
@@ -102,12 +102,9 @@ class BucketWork:
         )
 
     def _outputs(self, planned: PlannedUnit, units: tuple[PaimonUnit, ...]) -> list[DataFileMeta]:
-        results = [self.results[unit.unit] for unit in units]
-        if planned.how is How.UPGRADE and all(result.how is How.UPGRADE for result in results):
-            file = planned.files[0]
-            found = results[0].delete_rows if results else file.delete_row_count
-            return [replace(file, level=planned.output_level, delete_row_count=found)]
-        return [file for result in results for file in result.files]
+        if not units:  # an upgrade that can be trusted as recorded
+            return [replace(planned.files[0], level=planned.output_level)]
+        return [file for unit in units for file in self.results[unit.number].outputs]
 
 
 @dataclass(slots=True)
@@ -232,7 +229,7 @@ class PaimonRun:
         payloads = [unit for work in group for unit in work.payloads]
         if not payloads:
             return
-        owner = {unit.unit: work for work in group for unit in work.payloads}
+        owner = {unit.number: work for work in group for unit in work.payloads}
         total_bytes = sum(unit.input_bytes for unit in payloads)
 
         def report(units: int, size_bytes: int) -> None:
@@ -245,32 +242,25 @@ class PaimonRun:
 
         report(0, 0)
         what = f"compact {len(group)} buckets of {self.store.location}"
-        tasks = self._tasks(payloads)
+        parallel, deaths = self.budget.parallel, self.session.deaths
+        tasks = pack_units(payloads, context=self._context(), parallel=parallel, deaths=deaths)
         for result in self.engine.run(PAIMON_JOB, tasks, staging=staging, what=what, on_progress=report):
-            for unit in result.units:
-                owner[unit.unit].results[unit.unit] = unit
+            owner[result.number].results[result.number] = result
         self._done_units += len(payloads)
         self._done_bytes += total_bytes
         self._check_proofs(group)
 
-    def _tasks(self, payloads: list[PaimonUnit]) -> list[PaimonTask]:
+    def _context(self) -> PaimonContext:
         options = self.store.options
-        names = DataFileNames(prefix=options.data_file_prefix, include_compression=options.suffix_includes_compression)
         now = datetime.now()  # noqa: DTZ005 - Paimon stores the wall clock
-        made = Moment(unix_seconds=0, local=now).local_ms
-        packs = pack_by_bytes(payloads, size_of=lambda unit: unit.input_bytes, parallel=self.budget.parallel)
-        return [
-            PaimonTask(
-                number=number,
-                run_folder=self.session.folder,
-                deaths=self.session.deaths,
-                schema=self.store.schema,
-                names=names,
-                created_ms=made,
-                units=tuple(pack),
-            )
-            for number, pack in enumerate(packs)
-        ]
+        return PaimonContext(
+            run_folder=self.session.folder,
+            schema=self.store.schema,
+            names=DataFileNames(
+                prefix=options.data_file_prefix, include_compression=options.suffix_includes_compression
+            ),
+            created_ms=Moment(unix_seconds=0, local=now).local_ms,
+        )
 
     def _check_proofs(self, group: list[BucketWork]) -> None:
         for work in group:
@@ -293,7 +283,7 @@ class PaimonRun:
         """Remove what this run wrote for a bucket that is definitely not committed."""
         folder = self.store.bucket_folder(work.plan.bucket)
         for result in work.results.values():
-            for file in result.files:
+            for file in result.outputs if result.how is not How.UPGRADE else ():
                 self.store.io.remove(f"{folder}/{file.file_name}")
 
     def _remove_all_outputs(self, works: Sequence[BucketWork]) -> None:
@@ -313,7 +303,8 @@ class PaimonRun:
                     self.store.path,
                     edits.values(),
                     options=self._commit_options(),
-                    tools=self._commit_tools(),
+                    clock=replace(system_clock(), new_id=lambda: str(uuid.uuid4())),  # Paimon names files by UUIDs
+                    record=self.session.record_names,
                     earlier=tuple(self.published),
                 )
                 committed = [by_bucket[bucket_id] for bucket_id in report.committed]
@@ -383,7 +374,7 @@ class PaimonRun:
         label, folder = self.store.bucket_label(work.plan.bucket), self.store.bucket_folder(work.plan.bucket)
         self.session.note_committed({f"{folder}/{file.file_name}" for file in edit.after})
         for planned, units in work.units:
-            results = [work.results[unit.unit] for unit in units]
+            results = [work.results[unit.number] for unit in units]
             self.units.append(_unit_outcome(label, work.plan, planned=planned, results=results))
 
     def _commit_options(self) -> CommitOptions:
@@ -405,20 +396,11 @@ class PaimonRun:
             single_writer=self.asked.single_writer,
         )
 
-    def _commit_tools(self) -> CommitTools:
-        return CommitTools(
-            now_ms=lambda: int(time.time() * 1000),
-            new_id=lambda: str(uuid.uuid4()),
-            draw=random.random,
-            sleep=time.sleep,
-            record=self.session.record_names,
-        )
-
 
 def _unit_outcome(
-    label: str, plan: BucketPlan, *, planned: PlannedUnit, results: Sequence[PaimonUnitResult]
+    label: str, plan: BucketPlan, *, planned: PlannedUnit, results: Sequence[UnitResult[DataFileMeta]]
 ) -> UnitOutcome:
-    files = [file for result in results for file in result.files]
+    files = [file for result in results if result.how is not How.UPGRADE for file in result.outputs]
     is_upgrade = planned.how is How.UPGRADE and not files
     outputs = tuple(file.file_name for file in (planned.files if is_upgrade else files))
     return UnitOutcome(
@@ -431,7 +413,7 @@ def _unit_outcome(
         bytes_after=planned.input_bytes if is_upgrade else sum(file.file_size for file in files),
         rows=sum(result.rows_out for result in results),
         fingerprint=results[0].fingerprint if len(results) == 1 else "",
-        seconds=sum(r.write_seconds + r.read_seconds_before + r.read_seconds_after for r in results),
+        seconds=sum(result.seconds for result in results),
         read_seconds_before=sum(result.read_seconds_before for result in results),
         read_seconds_after=sum(result.read_seconds_after for result in results),
     )

@@ -22,9 +22,9 @@ from typing import TYPE_CHECKING, Self
 
 from packstone.errors import UnavailableError
 from packstone.model.codec import dump_record, load_record
-from packstone.service.run_session import new_run_id
-from packstone.storage.ownership import ProcessIdentity
-from packstone.tables.deaths import note_deaths
+from packstone.runs.clock import new_run_id
+from packstone.runs.deaths import note_deaths
+from packstone.runs.liveness import ProcessIdentity
 from packstone.tables.paimon.leftovers import CreatedFiles, record_created
 from packstone.tables.paimon.tasks import PAIMON_JOB
 from packstone.tables.state_folder import DEATHS_FOLDER, find_state_folder, make_state_folder

@@ -12,13 +12,13 @@ from packstone.model.outcome import BucketOutcome, Cost, Outcome, Status, UnitOu
 from packstone.model.paimon_options import PaimonOptions, parse_strategy
 from packstone.model.skipped import SkipKind, SkipLog, Skipped
 from packstone.model.unit import How
-from packstone.service.engine import Engine, InlineEngine, LazyEngine
+from packstone.runs.engine import Engine, InlineEngine, LazyEngine
+from packstone.runs.tasks import NoProgress, Progress
 from packstone.service.paimon_clean import PaimonCleaner
 from packstone.service.paimon_health import PaimonHealth, observe_paimon
 from packstone.service.paimon_planner import PaimonPlanner
 from packstone.service.paimon_run import PaimonRun
 from packstone.service.paimon_session import PaimonSession
-from packstone.service.progress import NoProgress, Progress
 from packstone.service.record import BegunRun, Recorder
 from packstone.service.segment_status import Moment, read_moment
 from packstone.service.table_scan import Scan, cache_stats

@@ -113,15 +113,14 @@ class UnitMaker:
     ) -> PaimonUnit:
         level = planned.output_level
         return PaimonUnit(
-            unit=next(self._numbers),
+            number=next(self._numbers),
             how=planned.how,
             level=level,
             input_bytes=input_bytes,
             merge=merge,
             append=append,
             first_sequence=min(file.min_sequence_number for file in planned.files),
-            min_key=planned.files[0].min_key,
-            max_key=planned.files[0].max_key,
+            upgraded=planned.files[0] if planned.how is How.UPGRADE else None,
             file_format=self.store.options.format_of(level),
             compression=self.store.options.compression_of(level),
             to_top=planned.to_top,

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from packstone.errors import InvalidInputError
 from packstone.model.skipped import SkipKind, Skipped
 from packstone.pruning.partition_predicate import PartitionPredicate, parse_predicate
+from packstone.runs.tasks import check_done, pack_units
 from packstone.storage.fileio import PRIVATE
 from packstone.strategy.small_files import is_small
 from packstone.tables.hive.file_facts import read_file_facts
@@ -29,7 +30,7 @@ from packstone.tables.hive.plan_partition import (
     small_files_options,
 )
 from packstone.tables.hive.switch import switched_folders
-from packstone.tables.hive.tasks import HIVE_JOB, FactsTask, Task, TaskKind
+from packstone.tables.hive.tasks import FACTS_JOB, FactsUnit
 from packstone.tables.state_folder import make_staging, make_state_folder
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
     from packstone.model.files import FileEntry
     from packstone.model.filters import Filters
     from packstone.model.merge_options import MergeOptions
-    from packstone.service.engine import Engine
+    from packstone.runs.engine import Engine
     from packstone.tables.hive.journal import Journal
     from packstone.tables.hive.listing import FolderSource, PartitionListing
 
@@ -167,19 +168,16 @@ class Planner:
             make_staging(self.journal.io, layout.state, staging)
         else:
             self.journal.io.make_dirs(staging, like=PRIVATE)
-        tasks = [
-            Task(
-                kind=TaskKind.FACTS,
-                number=number,
-                facts=(FactsTask(directory=one.listing.directory, files=files, codec=self.options.codec),),
-            )
+        units = [
+            FactsUnit(number=number, directory=one.listing.directory, files=files, codec=self.options.codec)
             for number, (one, files) in enumerate(pieces)
         ]
-        files = sum(len(files) for _, files in pieces)
-        what = f"look into {files} files"
-        results = self.engine.run(HIVE_JOB, tasks, staging=staging, what=what, on_progress=lambda _units, _bytes: None)
+        tasks = pack_units(units, context=None, parallel=len(units))
+        what = f"inspect {sum(len(files) for _, files in pieces)} files"
+        results = self.engine.run(FACTS_JOB, tasks, staging=staging, what=what, on_progress=lambda _units, _bytes: None)
         for result in results:
-            yield result.facts
+            check_done(result)
+            yield result.outputs
         self.journal.io.remove_tree(staging)
 
     def _count(self, listing: PartitionListing) -> None:

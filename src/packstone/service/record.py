@@ -21,12 +21,12 @@ from packstone.history.store import default_history_url, open_history
 from packstone.model.outcome import Outcome, Status
 from packstone.model.run_record import RunFacts, RunRecord, SkipRecord, UnitRecord
 from packstone.model.skipped import SkipKind
-from packstone.service.interrupts import Interrupted, finish_first
+from packstone.runs.clock import new_run_id
+from packstone.runs.interrupts import Interrupted, finish_first
+from packstone.runs.liveness import ProcessIdentity
 from packstone.service.killed_run import RESTORED
 from packstone.service.replay import replay
-from packstone.service.run_session import new_run_id
 from packstone.service.unrecorded import Spool, Unrecorded, user_spool
-from packstone.storage.ownership import ProcessIdentity
 
 if TYPE_CHECKING:
     from collections.abc import Callable

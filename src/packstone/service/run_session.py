@@ -6,26 +6,22 @@ import contextlib
 import posixpath
 import threading
 import time
-import uuid
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Self
 
 from packstone.errors import ConflictError, UnavailableError
 from packstone.model.codec import dump_record
-from packstone.service.interrupts import Interrupted, finish_first
-from packstone.storage import ownership
-from packstone.storage.ownership import HEARTBEAT_SECONDS, Owner, ProcessIdentity
+from packstone.runs import owner as ownership
+from packstone.runs.clock import new_run_id
+from packstone.runs.interrupts import Interrupted, finish_first
+from packstone.runs.liveness import HEARTBEAT_SECONDS, ProcessIdentity
+from packstone.runs.owner import Owner
 from packstone.tables.hive.journal import RunInfo
 from packstone.tables.hive.recover import end_run, find_unfinished
 from packstone.tables.state_folder import make_state_folder
 
 if TYPE_CHECKING:
     from packstone.tables.hive.journal import Journal
-
-
-def new_run_id() -> str:
-    """Name a run: its time sorts, random digits tell runs of one second apart."""
-    return f"{datetime.now(UTC):%Y%m%dT%H%M%S}-{uuid.uuid4().hex[:6]}"
 
 
 class RunSession:

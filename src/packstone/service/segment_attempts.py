@@ -11,9 +11,8 @@ import threading
 from typing import TYPE_CHECKING, Self
 
 from packstone.errors import PackstoneError, UnavailableError, storage_sentence
-from packstone.service.commit_tools import new_id, now_ms
-from packstone.service.run_session import new_run_id
-from packstone.storage.ownership import HEARTBEAT_SECONDS, ProcessIdentity
+from packstone.runs.clock import new_id, new_run_id, now_ms
+from packstone.runs.liveness import HEARTBEAT_SECONDS, ProcessIdentity
 from packstone.tables.segments.attempts import (
     AttemptKind,
     AttemptRecord,

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from packstone.errors import UnavailableError, storage_sentence
-from packstone.service.commit_tools import make_commit_tools, now_ms
-from packstone.service.interrupts import finish_first
+from packstone.runs.clock import now_ms, system_clock
+from packstone.runs.interrupts import finish_first
 from packstone.tables.segments.clean import CleanPlan, plan_clean
 from packstone.tables.segments.remove_expired import remove_expired
 
@@ -76,7 +76,7 @@ def clean_segments(io: FileIO, table: str, *, dry_run: bool) -> SegmentCleanRepo
     if not dry_run:
         try:
             with finish_first():
-                remove_expired(io, plan, tools=make_commit_tools())
+                remove_expired(io, plan, clock=system_clock())
         except OSError as error:
             raise UnavailableError(f"{storage_sentence(error)} Run clean again: it removes what is left.") from error
     return SegmentCleanReport(table=table, dry_run=dry_run, plan=plan)

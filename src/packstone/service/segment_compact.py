@@ -9,21 +9,21 @@ from packstone.model.filters import Budget, Filters
 from packstone.model.outcome import Cost, Outcome, Status, UnitOutcome, status_of
 from packstone.model.skipped import SkipKind, SkipLog, Skipped
 from packstone.model.unit import How
-from packstone.service.engine import InlineEngine
-from packstone.service.progress import NoProgress
+from packstone.runs.deaths import note_deaths
+from packstone.runs.engine import InlineEngine
+from packstone.runs.tasks import NoProgress
 from packstone.service.segment_attempts import CompactionAttempts
 from packstone.service.segment_planner import SegmentPlanner, end_dead_compactions, without_dead_compactions
 from packstone.service.segment_run import SegmentRun
 from packstone.service.working_hours import may_go_on, outside_window
-from packstone.tables.deaths import note_deaths
 from packstone.tables.segments.layout import attempts_folder, deaths_folder
 from packstone.tables.segments.merge_tasks import SEGMENTS_MERGE_JOB
 from packstone.tables.segments.status_files import read_latest
 
 if TYPE_CHECKING:
     from packstone.model.segment_options import SegmentOptions
-    from packstone.service.engine import Engine
-    from packstone.service.progress import Progress
+    from packstone.runs.engine import Engine
+    from packstone.runs.tasks import Progress
     from packstone.storage.fileio import FileIO
     from packstone.strategy.segment_rounds import Merge
     from packstone.tables.segments.status import TableStatus

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from packstone.errors import VerificationError
 from packstone.model.outcome import UnitOutcome
-from packstone.model.unit import How, UnitStatus
+from packstone.model.unit import How, UnitResult, UnitStatus
 from packstone.rewrite.merge.merge_spec import pack_schema
 from packstone.rewrite.ordered.ordered_spec import BlockOutput, OrderedMergeSpec
 from packstone.tables.segments.attempts import record_created
@@ -38,7 +38,6 @@ if TYPE_CHECKING:
     from packstone.strategy.segment_rounds import Merge
     from packstone.tables.segments.column_types import Column
     from packstone.tables.segments.merge_inputs import MergeInputs
-    from packstone.tables.segments.merge_tasks import MergeUnitResult
     from packstone.tables.segments.plan_merge import MergePiece
     from packstone.tables.segments.properties import Properties
     from packstone.tables.segments.status import StatusEntry
@@ -57,7 +56,7 @@ class Group:
     entries: tuple[StatusEntry, ...]
     inputs: MergeInputs
     units: tuple[MergeUnit, ...] = ()
-    results: dict[int, MergeUnitResult] = field(default_factory=dict)
+    results: dict[int, UnitResult[WrittenBlockFile]] = field(default_factory=dict)
 
     @property
     def output(self) -> SegmentId:
@@ -70,14 +69,14 @@ class Group:
         return {entry.id: entry.segment_file or "" for entry in self.entries}
 
     @property
-    def bad_results(self) -> list[MergeUnitResult]:
+    def bad_results(self) -> list[UnitResult[WrittenBlockFile]]:
         """Units that were not written."""
         return [result for result in self.results.values() if result.status is not UnitStatus.WRITTEN]
 
     @property
     def written(self) -> list[WrittenBlockFile]:
         """The data files, unit by unit: in the order of keys."""
-        return [file for unit in self.units for file in self.results[unit.unit].files]
+        return [file for unit in self.units for file in self.results[unit.number].outputs]
 
     def __str__(self) -> str:
         return " ".join(str(entry.id) for entry in self.entries)
@@ -114,7 +113,7 @@ class GroupMaker:
 
     def take_sorted(self, group: Group, units: Iterable[MergeUnit]) -> None:
         """Let the sorted runs stand for the files that they came from."""
-        runs = [group.results.pop(unit.unit).files for unit in units]
+        runs = [group.results.pop(unit.number).outputs for unit in units]
         schema, sort_columns = to_arrow(self.columns), self.properties.sort_columns
         group.inputs = group.inputs.with_sorted(runs, schema=schema, sort_columns=sort_columns)
 
@@ -184,7 +183,7 @@ class GroupMaker:
                 verify=self.asked.verify,
             )
             number = next(self._numbers)
-            yield MergeUnit(unit=number, attempt=group.attempt, spec=spec, input_bytes=piece.size_bytes)
+            yield MergeUnit(number=number, attempt=group.attempt, spec=spec, input_bytes=piece.size_bytes)
 
     def _output(self, directory: str, *, compression: Compression) -> BlockOutput:
         return BlockOutput(
@@ -208,7 +207,7 @@ def _check_whole(group: Group) -> None:
 
 def group_outcome(group: Group, *, table: str) -> UnitOutcome:
     """What a committed merge did."""
-    results = [group.results[unit.unit] for unit in group.units]
+    results = [group.results[unit.number] for unit in group.units]
     files = group.written
     return UnitOutcome(
         partition=str(group.output),
@@ -220,7 +219,7 @@ def group_outcome(group: Group, *, table: str) -> UnitOutcome:
         bytes_after=sum(file.size_bytes for file in files),
         rows=sum(result.rows_out for result in results),
         fingerprint=results[0].fingerprint if len(results) == 1 else "",
-        seconds=sum(r.write_seconds + r.read_seconds_before + r.read_seconds_after for r in results),
+        seconds=sum(result.seconds for result in results),
         read_seconds_before=sum(result.read_seconds_before for result in results),
         read_seconds_after=sum(result.read_seconds_after for result in results),
     )

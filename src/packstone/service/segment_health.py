@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from packstone.errors import PackstoneError
 from packstone.model.segment_options import SegmentOptions, SegmentStrategy
 from packstone.model.sizes import format_bytes
-from packstone.service.commit_tools import now_ms
+from packstone.runs.clock import now_ms
 from packstone.service.segment_planner import without_dead_compactions
 from packstone.strategy.segment_rounds import plan_rounds
 from packstone.strategy.segment_view import begin_command

@@ -31,10 +31,10 @@ from packstone.rewrite.inputs.read_inputs import cut_batch
 from packstone.rewrite.merge.merge_spec import pack_schema
 from packstone.rewrite.ordered.ordered_spec import BlockOutput
 from packstone.rewrite.read_ahead import read_ahead
-from packstone.service.engine import InlineEngine
+from packstone.runs.engine import InlineEngine
+from packstone.runs.tasks import NoProgress, Task, check_done
 from packstone.service.global_sort import merge_sorted_runs
 from packstone.service.load_options import LoadOptions, LoadReport
-from packstone.service.progress import NoProgress
 from packstone.service.segment_compact import compact_segments
 from packstone.service.segment_session import SegmentSession
 from packstone.spark.engine import SparkEngine
@@ -57,7 +57,7 @@ from packstone.tables.segments.layout import (
     segment_file_path,
     segment_folder,
 )
-from packstone.tables.segments.load_tasks import LOAD_JOB, LoadTarget, LoadTask, raise_failure, write_load
+from packstone.tables.segments.load_tasks import LOAD_JOB, LoadContext, LoadTarget, LoadUnit, raise_failure, write_load
 from packstone.tables.segments.properties import Compression, SortScope
 from packstone.tables.segments.segment_file import DataFile, SegmentFile, write_segment_file
 from packstone.tables.segments.status_files import read_latest
@@ -70,8 +70,8 @@ if TYPE_CHECKING:
     from packstone.rewrite.inputs.convert_rows import InputBatch
     from packstone.rewrite.inputs.input_files import LoadFile
     from packstone.rewrite.ordered.ordered_spec import WrittenBlockFile
-    from packstone.service.engine import Engine
-    from packstone.service.progress import Progress
+    from packstone.runs.engine import Engine
+    from packstone.runs.tasks import Progress
     from packstone.storage.fileio import Entry, FileIO
     from packstone.tables.segments.load_tasks import LoadResult
     from packstone.tables.segments.properties import Properties
@@ -102,11 +102,8 @@ def load_files(
     load.input_bytes = total_bytes
 
     def write(session: SegmentSession, target: LoadTarget) -> Sequence[LoadResult]:
-        tasks = [
-            LoadTask(number=number, target=target, pieces=pieces, inputs=options.inputs)
-            for number, pieces in enumerate(groups)
-        ]
-        return load.run_tasks(session, tasks)
+        units = [LoadUnit(number=number, pieces=pieces) for number, pieces in enumerate(groups)]
+        return load.run_units(session, LoadContext(target=target, inputs=options.inputs), units)
 
     return load.run(write, one_run=len(groups) == 1)
 
@@ -274,13 +271,20 @@ class Load:
             return replace(report, version=read_latest(self.io, self.table).version)
         return self._merge_after(report)
 
-    def run_tasks(self, session: SegmentSession, tasks: Sequence[LoadTask]) -> Sequence[LoadResult]:
-        """Run tasks on files by the engine."""
+    def run_units(
+        self, session: SegmentSession, context: LoadContext, units: Sequence[LoadUnit]
+    ) -> Sequence[LoadResult]:
+        """Load pieces of files by the engine; each unit is a task, and its number is its place in the load."""
         session.has_stragglers = not isinstance(self.engine, InlineEngine)
         staging = f"{session.folder}/load"
         self.io.make_dirs(staging)
-        what = f"load {len(tasks)} parts into {self.table}"
-        return tuple(self.engine.run(LOAD_JOB, tasks, staging=staging, what=what, on_progress=self._report(len(tasks))))
+        tasks = [Task(number=at, context=context, units=(unit,)) for at, unit in enumerate(units)]
+        what, report = f"load {len(tasks)} parts into {self.table}", self._report(len(tasks))
+        loaded: list[LoadResult] = []
+        for result in self.engine.run(LOAD_JOB, tasks, staging=staging, what=what, on_progress=report):
+            check_done(result)
+            loaded += result.outputs
+        return tuple(loaded)
 
     def _report(self, tasks: int) -> Callable[[int, int], None]:
         def report(units: int, size_bytes: int) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from packstone.errors import InvalidInputError
 from packstone.model.segment_options import SegmentStrategy
 from packstone.model.skipped import SkipKind, SkipLog, Skipped
-from packstone.service.commit_tools import make_commit_tools, now_ms
+from packstone.runs.clock import now_ms, system_clock
 from packstone.strategy.custom import CustomOptions, check_ids
 from packstone.strategy.segment_rounds import Rounds, plan_rounds
 from packstone.tables.segments.attempts import is_dead, read_attempt
@@ -140,7 +140,7 @@ def end_dead_compactions(io: FileIO, table: str, status: TableStatus) -> TableSt
     if not dead:
         return status
     edit = lambda base: Change(status=_without(base, dead))  # noqa: E731 - as the other edits
-    return commit_edit(io, table, edit, tools=make_commit_tools(), operation="abandon-compact")
+    return commit_edit(io, table, edit, clock=system_clock(), operation="abandon-compact")
 
 
 def without_dead_compactions(io: FileIO, table: str, status: TableStatus) -> TableStatus:

@@ -31,15 +31,16 @@ from packstone.model.segment_options import SegmentStrategy
 from packstone.model.sizes import format_bytes
 from packstone.model.skipped import SkipKind, SkipLog, Skipped
 from packstone.model.unit import UnitStatus
-from packstone.service.commit_tools import make_commit_tools, now_ms
-from packstone.service.interrupts import Interrupted, finish_first
-from packstone.service.pack_tasks import pack_by_bytes
+from packstone.runs.clock import now_ms, system_clock
+from packstone.runs.interrupts import Interrupted, finish_first
+from packstone.runs.tasks import pack_units
 from packstone.service.segment_group import Group, GroupMaker, group_outcome
 from packstone.strategy.segment_rounds import first_wave
 from packstone.tables.segments.commit import commit_edit
 from packstone.tables.segments.edits import Change, abandon_attempt, begin_compaction, finish_compaction
+from packstone.tables.segments.layout import deaths_folder
 from packstone.tables.segments.merge_inputs import read_merge_inputs
-from packstone.tables.segments.merge_tasks import SEGMENTS_MERGE_JOB, MergeTask
+from packstone.tables.segments.merge_tasks import SEGMENTS_MERGE_JOB, MergeContext
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -47,8 +48,8 @@ if TYPE_CHECKING:
     from packstone.model.filters import Budget
     from packstone.model.outcome import UnitOutcome
     from packstone.model.segment_options import SegmentOptions
-    from packstone.service.engine import Engine
-    from packstone.service.progress import Progress
+    from packstone.runs.engine import Engine
+    from packstone.runs.tasks import Progress
     from packstone.service.segment_attempts import CompactionAttempts
     from packstone.service.segment_planner import SegmentPlanner
     from packstone.strategy.segment_rounds import Merge
@@ -250,7 +251,7 @@ class SegmentRun:
         if not units:
             return
         owner = {group.attempt: group for group in groups}
-        owners = {unit.unit: owner[unit.attempt] for unit in units}
+        owners = {unit.number: owner[unit.attempt] for unit in units}
         total_bytes = sum(unit.input_bytes for unit in units)
 
         def report(count: int, size_bytes: int) -> None:
@@ -263,12 +264,12 @@ class SegmentRun:
 
         report(0, 0)
         self.planner.io.make_dirs(staging)
-        packs = pack_by_bytes(units, size_of=lambda unit: unit.input_bytes, parallel=self.budget.parallel)
-        tasks = [MergeTask(number=at, table=self.planner.table, units=tuple(pack)) for at, pack in enumerate(packs)]
+        table = self.planner.table
+        context, deaths = MergeContext(table=table), deaths_folder(table)
+        tasks = pack_units(units, context=context, parallel=self.budget.parallel, deaths=deaths)
         what = f"compact {len(groups)} groups of segments of {self.planner.table}"
         for result in self.engine.run(SEGMENTS_MERGE_JOB, tasks, staging=staging, what=what, on_progress=report):
-            for unit in result.units:
-                owners[unit.unit].results[unit.unit] = unit
+            owners[result.number].results[result.number] = result
         self._done_units += len(units)
         self._done_bytes += total_bytes
 
@@ -333,7 +334,7 @@ class SegmentRun:
             self._commit_edit(edit, operation="abandon-compact")
 
     def _commit_edit(self, edit: Callable[[TableStatus], Change], *, operation: str) -> TableStatus:
-        return commit_edit(self.planner.io, self.planner.table, edit, tools=make_commit_tools(), operation=operation)
+        return commit_edit(self.planner.io, self.planner.table, edit, clock=system_clock(), operation=operation)
 
 
 def _finish_all(

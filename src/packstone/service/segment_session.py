@@ -15,9 +15,9 @@ import threading
 from typing import TYPE_CHECKING, Self
 
 from packstone.errors import CommitUnknownError, PackstoneError, UnavailableError, VerificationError, storage_sentence
-from packstone.service.commit_tools import make_commit_tools
-from packstone.service.interrupts import finish_first
-from packstone.storage.ownership import HEARTBEAT_SECONDS, ProcessIdentity
+from packstone.runs.clock import system_clock
+from packstone.runs.interrupts import finish_first
+from packstone.runs.liveness import HEARTBEAT_SECONDS, ProcessIdentity
 from packstone.tables.segments.attempts import (
     AttemptKind,
     AttemptRecord,
@@ -45,8 +45,8 @@ class SegmentSession:
 
     def __init__(self, io: FileIO, table: str) -> None:
         self.io, self.table = io, table
-        self._tools = make_commit_tools()
-        self.attempt = self._tools.new_id()
+        self._clock = system_clock()
+        self.attempt = self._clock.new_id()
         self.folder = attempt_folder(table, self.attempt)
         self.has_stragglers = False  # tasks may still be at work when their results are there
         self._segment: SegmentId | None = None
@@ -59,7 +59,7 @@ class SegmentSession:
             attempt=self.attempt,
             kind=AttemptKind.LOAD,
             process=ProcessIdentity.mine(),
-            started_ms=self._tools.now_ms(),
+            started_ms=self._clock.now_ms(),
         )
         try:
             open_attempt(self.io, self.table, record)
@@ -84,8 +84,8 @@ class SegmentSession:
         status = commit_edit(
             self.io,
             self.table,
-            lambda status: begin_load(status, attempt=self.attempt, overwrite=overwrite, now_ms=self._tools.now_ms()),
-            tools=self._tools,
+            lambda status: begin_load(status, attempt=self.attempt, overwrite=overwrite, now_ms=self._clock.now_ms()),
+            clock=self._clock,
             operation="begin-load",
         )
         entry = status.find_load(self.attempt)
@@ -103,8 +103,8 @@ class SegmentSession:
             status = commit_edit(
                 self.io,
                 self.table,
-                lambda status: finish_load(status, facts, attempt=self.attempt, now_ms=self._tools.now_ms()),
-                tools=self._tools,
+                lambda status: finish_load(status, facts, attempt=self.attempt, now_ms=self._clock.now_ms()),
+                clock=self._clock,
                 operation=operation,
             )
             self._kept = set(keep)
@@ -116,8 +116,8 @@ class SegmentSession:
             commit_edit(
                 self.io,
                 self.table,
-                lambda status: abandon_attempt(status, attempt=self.attempt, now_ms=self._tools.now_ms()),
-                tools=self._tools,
+                lambda status: abandon_attempt(status, attempt=self.attempt, now_ms=self._clock.now_ms()),
+                clock=self._clock,
                 operation="abandon-load",
             )
             if not keep_files:  # rows that differ from what they should be: somebody will want to see them

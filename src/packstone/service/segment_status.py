@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from packstone.errors import CorruptionError, InvalidInputError, RefusedError
 from packstone.model.moment import format_moment, moment_ms, parse_moment
-from packstone.service.commit_tools import make_commit_tools, now_ms
+from packstone.runs.clock import now_ms, system_clock
 from packstone.service.segment_reports import (
     DeleteReport,
     LiveFile,
@@ -57,7 +57,7 @@ def create_segments(
     columns = read_schema(schema)
     parse_properties(properties, columns)
     _check_free(io, table)
-    return create_table(io, table, columns, properties=properties, tools=make_commit_tools())
+    return create_table(io, table, columns, properties=properties, clock=system_clock())
 
 
 def read_schema(schema: Any) -> tuple[Column, ...]:  # noqa: ANN401 - text, or a schema of Spark or Arrow
@@ -143,7 +143,7 @@ def alter_table(io: FileIO, table: str, changes: Mapping[str, str | None]) -> Pr
         before.update(describe(parse_properties(status.properties, status.columns)))
         return alter_properties(status, changes)
 
-    status = commit_edit(io, table, edit, tools=make_commit_tools(), operation="alter")
+    status = commit_edit(io, table, edit, clock=system_clock(), operation="alter")
     after = dict(describe(parse_properties(status.properties, status.columns)))
     changed = [  # one without a value has none in its description
         PropertyChange(name=name, before=before.get(name, ""), after=after.get(name, ""))
@@ -174,7 +174,7 @@ def delete_from(
     if dry_run:
         edit(status)
     else:
-        status = commit_edit(io, table, edit, tools=make_commit_tools(), operation="delete")
+        status = commit_edit(io, table, edit, clock=system_clock(), operation="delete")
     gone = changes[0].retired
     return DeleteReport(
         table=table,

@@ -10,9 +10,9 @@ from packstone.model.filters import Budget, Filters
 from packstone.model.outcome import Cost, Outcome, Status
 from packstone.model.segment import SegmentId
 from packstone.model.segment_options import SegmentOptions, parse_segment_strategy
-from packstone.service.engine import Engine, InlineEngine, LazyEngine
+from packstone.runs.engine import Engine, InlineEngine, LazyEngine
+from packstone.runs.tasks import NoProgress, Progress
 from packstone.service.load_options import LoadOptions, LoadReport
-from packstone.service.progress import NoProgress, Progress
 from packstone.service.record import Recorder
 from packstone.service.segment_clean import clean_segments
 from packstone.service.segment_compact import compact_segments, plan_segments

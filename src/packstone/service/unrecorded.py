@@ -23,9 +23,9 @@ from packstone.errors import PackstoneError
 from packstone.model.codec import dump_record, load_record
 from packstone.model.record_fields import AbsolutePath, RunId
 from packstone.model.run_record import RunFacts
+from packstone.runs.liveness import ProcessIdentity
 from packstone.storage.fileio import PRIVATE
 from packstone.storage.local import LocalFileIO
-from packstone.storage.ownership import ProcessIdentity
 from packstone.tables.state_folder import make_state_folder
 
 if TYPE_CHECKING:

@@ -11,17 +11,19 @@ import threading
 import uuid
 from typing import TYPE_CHECKING, Any
 
+from packstone.runs.deaths import run_task
+from packstone.runs.tasks import Attempt, count_done_bytes, read_result, write_task
 from packstone.spark.session import is_connect
 from packstone.spark.ship_package import job_error, ship_package
 from packstone.storage.stores import open_store
-from packstone.storage.task_board import Attempt, count_done_bytes, read_result, run_task, write_task
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    from packstone.model.unit import OutputT, UnitResult
+    from packstone.runs.tasks import ContextT, Job, Task, UnitT
     from packstone.spark.session import SparkHandle
     from packstone.storage.fileio import FileIO
-    from packstone.storage.task_board import Job, ResultT, TaskT
 
 _POLL_SECONDS = 0.3
 _DESCRIPTION = "spark.job.description"
@@ -45,13 +47,13 @@ class SparkEngine:
 
     def run(
         self,
-        job: Job[TaskT, ResultT],
-        tasks: Sequence[TaskT],
+        job: Job[ContextT, UnitT, OutputT],
+        tasks: Sequence[Task[ContextT, UnitT]],
         *,
         staging: str,
         what: str,
         on_progress: Callable[[int, int], None],
-    ) -> Iterator[ResultT]:
+    ) -> Iterator[UnitResult[OutputT]]:
         """Run all tasks, report (units, bytes) done on the way, and yield the results of the attempts that count."""
         io = self._io or open_store(staging)
         for task in tasks:
@@ -60,14 +62,14 @@ class SparkEngine:
             attempts = self._run_again_if_killed(io, staging, job, count=len(tasks), what=what)
         for task in tasks:
             attempt = attempts[task.number]
-            yield read_result(io, staging, kind=job.result, number=task.number, attempt=attempt)
+            yield from read_result(io, staging, job=job, number=task.number, attempt=attempt)
 
     def close(self) -> None:
         """Stop the session if it is ours."""
         self._handle.stop()
 
     def _run_again_if_killed(
-        self, io: FileIO, staging: str, job: Job[Any, Any], *, count: int, what: str
+        self, io: FileIO, staging: str, job: Job[Any, Any, Any], *, count: int, what: str
     ) -> dict[int, str]:
         """Run the job; if a Python worker died, once more, because a local Spark does not repeat a task by itself.
 
@@ -109,7 +111,7 @@ def describe_job(spark: Any, what: str) -> Iterator[None]:  # noqa: ANN401 - a s
 
 
 def _task_function(
-    io: FileIO, staging: str, job: Job[Any, Any], *, tries: int
+    io: FileIO, staging: str, job: Job[Any, Any, Any], *, tries: int
 ) -> Callable[[Iterator[Any]], Iterator[Any]]:
     def run_tasks(batches: Iterator[Any]) -> Iterator[Any]:
         import pyarrow as pa  # noqa: PLC0415 - runs on the executor

@@ -15,7 +15,7 @@ import packstone
 from packstone.errors import InvalidInputError, RefusedError, UnavailableError
 from packstone.model.filters import Budget, Filters
 from packstone.model.paimon_options import PaimonOptions, PaimonStrategy, parse_buckets, parse_partitions
-from packstone.service.engine import InlineEngine
+from packstone.runs.engine import InlineEngine
 from packstone.service.paimon_table import PaimonTable
 from packstone.storage.local import LocalFileIO
 

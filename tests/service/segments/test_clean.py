@@ -11,12 +11,12 @@ from segment_lake import DAY_MS, SegmentLake
 
 from packstone.errors import ConflictError, CorruptionError
 from packstone.model.segment_options import SegmentOptions
-from packstone.service.commit_tools import make_commit_tools, now_ms
-from packstone.service.engine import InlineEngine
+from packstone.runs.clock import now_ms, system_clock
+from packstone.runs.engine import InlineEngine
+from packstone.runs.liveness import LEASE_SECONDS, ProcessIdentity
 from packstone.service.segment_clean import clean_segments
 from packstone.service.segment_compact import compact_segments
 from packstone.storage.local import LocalFileIO
-from packstone.storage.ownership import LEASE_SECONDS, ProcessIdentity
 from packstone.tables.segments.attempts import record_created
 from packstone.tables.segments.clean import plan_clean
 from packstone.tables.segments.edits import SegmentFacts, finish_load
@@ -53,7 +53,7 @@ def clean_later(lake, *, days, dry_run=False):
     """Clean as if so many days had gone by."""
     plan = plan_clean(IO, lake.table, now_ms=now_ms() + int(days * DAY_MS))
     if not dry_run:
-        remove_expired(IO, plan, tools=make_commit_tools())
+        remove_expired(IO, plan, clock=system_clock())
     return plan
 
 
@@ -326,8 +326,8 @@ def test_two_cleans_with_one_plan_do_it_once(lake):
     compact(lake)
     first = plan_clean(IO, lake.table, now_ms=now_ms() + 8 * DAY_MS)
     second = plan_clean(IO, lake.table, now_ms=now_ms() + 8 * DAY_MS)
-    remove_expired(IO, first, tools=make_commit_tools())
+    remove_expired(IO, first, clock=system_clock())
     versions = lake.versions()
-    remove_expired(IO, second, tools=make_commit_tools())
+    remove_expired(IO, second, clock=system_clock())
     assert lake.versions() == versions
     assert lake.problems() == []

@@ -8,8 +8,8 @@ from segment_lake import DAY_MS, SegmentLake, sort_rows
 from packstone.errors import InvalidInputError
 from packstone.model.outcome import Status
 from packstone.model.segment_options import SegmentOptions, parse_segment_ids
-from packstone.service.commit_tools import now_ms
-from packstone.service.engine import InlineEngine
+from packstone.runs.clock import now_ms
+from packstone.runs.engine import InlineEngine
 from packstone.service.segment_compact import compact_segments, plan_segments
 from packstone.storage.local import LocalFileIO
 

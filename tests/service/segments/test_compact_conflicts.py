@@ -16,13 +16,13 @@ from packstone.model.segment_options import SegmentOptions
 from packstone.model.skipped import SkipKind
 from packstone.model.time_window import TimeWindow
 from packstone.model.unit import UnitStatus
-from packstone.service.commit_tools import make_commit_tools, new_id, now_ms
-from packstone.service.engine import InlineEngine, LazyEngine
-from packstone.service.interrupts import Interrupted
+from packstone.runs.clock import new_id, now_ms, system_clock
+from packstone.runs.engine import InlineEngine, LazyEngine
+from packstone.runs.interrupts import Interrupted
+from packstone.runs.liveness import ProcessIdentity
 from packstone.service.segment_clean import clean_segments
 from packstone.service.segment_compact import compact_segments
 from packstone.storage.local import LocalFileIO
-from packstone.storage.ownership import ProcessIdentity
 from packstone.tables.segments.attempts import AttemptKind, AttemptRecord, open_attempt
 from packstone.tables.segments.commit import commit_edit
 from packstone.tables.segments.edits import begin_compaction
@@ -77,7 +77,7 @@ def take(lake, ids, *, process, output):
         lambda one: begin_compaction(
             one, attempt=attempt, inputs=inputs, output=SegmentId.parse(output), now_ms=now_ms()
         ),
-        tools=make_commit_tools(),
+        clock=system_clock(),
         operation="compact",
     )
     return attempt

@@ -19,14 +19,14 @@ from packstone.errors import InvalidInputError
 from packstone.model.outcome import Status
 from packstone.model.segment import Segment, SegmentId, SegmentStatus
 from packstone.model.segment_options import SegmentOptions, parse_segment_ids
-from packstone.service import commit_tools
-from packstone.service.commit_tools import make_commit_tools
-from packstone.service.engine import InlineEngine
+from packstone.runs import clock as run_clock
+from packstone.runs.clock import system_clock
+from packstone.runs.engine import InlineEngine
+from packstone.runs.liveness import ProcessIdentity
 from packstone.service.load_options import LoadOptions
 from packstone.service.segment_compact import compact_segments, plan_segments
 from packstone.service.segment_load import load_batches
 from packstone.storage.local import LocalFileIO
-from packstone.storage.ownership import ProcessIdentity
 from packstone.tables.segments.attempts import AttemptKind, AttemptRecord, open_attempt
 from packstone.tables.segments.commit import commit_edit
 from packstone.tables.segments.edits import Change, begin_compaction
@@ -234,7 +234,7 @@ class Scene:
             return Change(status=replace(status, entries=tuple(entries)))
 
         if sizes:
-            commit_edit(IO, self.lake.table, edit, tools=make_commit_tools(), operation="test")
+            commit_edit(IO, self.lake.table, edit, clock=system_clock(), operation="test")
 
     def statuses(self):
         """All entries that are not live, as the strategies write them."""
@@ -262,7 +262,7 @@ def scene(monkeypatch):
     """A table to be, with a clock that can be moved."""
     with quick_folder() as folder:
         made = Scene(folder / "t")
-        monkeypatch.setattr(commit_tools, "time", made.clock)
+        monkeypatch.setattr(run_clock, "time", made.clock)
         yield made
 
 
@@ -373,7 +373,7 @@ def test_what_another_compaction_holds(scene):
         IO,
         lake.table,
         lambda status: begin_compaction(status, attempt="a" * 16, inputs=ids, output=SegmentId(0, 1), now_ms=0),
-        tools=make_commit_tools(),
+        clock=system_clock(),
         operation="compact",
     )
     outcome = scene.compact("major")

@@ -16,10 +16,10 @@ from packstone.model.segment import SegmentId
 from packstone.model.segment_options import SegmentOptions, SegmentStrategy
 from packstone.rewrite.inputs.input_files import InputOptions
 from packstone.rewrite.inputs.text_blocks import BLOCK_BYTES
+from packstone.runs.liveness import ProcessIdentity
 from packstone.service.load_options import LoadOptions
 from packstone.service.segment_group import Group
 from packstone.storage.local import LocalFileIO
-from packstone.storage.ownership import ProcessIdentity
 from packstone.tables.segments.attempts import AttemptKind, AttemptRecord, open_attempt, record_created
 from packstone.tables.segments.clean import plan_clean
 from packstone.tables.segments.layout import status_path

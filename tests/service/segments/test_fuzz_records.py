@@ -19,14 +19,14 @@ from packstone.errors import PackstoneError
 from packstone.model.codec import seal
 from packstone.model.segment import SegmentId
 from packstone.model.segment_options import SegmentOptions
+from packstone.runs.clock import now_ms, system_clock
+from packstone.runs.engine import InlineEngine
+from packstone.runs.liveness import ProcessIdentity
 from packstone.scan.caches import process_caches
-from packstone.service.commit_tools import make_commit_tools, now_ms
-from packstone.service.engine import InlineEngine
 from packstone.service.segment_clean import clean_segments
 from packstone.service.segment_compact import compact_segments, plan_segments
 from packstone.service.segment_health import observe_segments
 from packstone.storage.local import LocalFileIO
-from packstone.storage.ownership import ProcessIdentity
 from packstone.tables.segments.attempts import AttemptKind, AttemptRecord, open_attempt, record_created
 from packstone.tables.segments.commit import commit_edit
 from packstone.tables.segments.edits import begin_compaction
@@ -69,9 +69,7 @@ def base(tmp_path_factory):
     (lake.path / made).parent.mkdir()
     (lake.path / made).write_bytes(b"half")
     edit = {"attempt": attempt, "inputs": inputs, "output": SegmentId(3, 1), "now_ms": now_ms()}
-    commit_edit(
-        IO, lake.table, lambda one: begin_compaction(one, **edit), tools=make_commit_tools(), operation="compact"
-    )
+    commit_edit(IO, lake.table, lambda one: begin_compaction(one, **edit), clock=system_clock(), operation="compact")
     (root / "lake" / "outside").mkdir()
     for folder in (root / "lake" / "outside", root / "lake"):
         (folder / "secret.txt").write_text("precious")

@@ -4,12 +4,12 @@ import pytest
 from segment_lake import SegmentLake
 
 from packstone.model.segment_options import SegmentOptions
-from packstone.service.commit_tools import now_ms
-from packstone.service.engine import InlineEngine
+from packstone.runs.clock import now_ms
+from packstone.runs.engine import InlineEngine
+from packstone.runs.liveness import ProcessIdentity
 from packstone.service.segment_compact import compact_segments
 from packstone.service.segment_health import observe_segments
 from packstone.storage.local import LocalFileIO
-from packstone.storage.ownership import ProcessIdentity
 
 IO = LocalFileIO()
 

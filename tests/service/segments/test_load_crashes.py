@@ -12,7 +12,7 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from packstone.service.commit_tools import make_commit_tools
+from packstone.runs.clock import system_clock
 from packstone.storage.local import LocalFileIO
 from packstone.tables.segments.attempts import list_attempts, read_created
 from packstone.tables.segments.column_types import parse_columns
@@ -40,7 +40,7 @@ class Scene:
         self.path = str(self.root / "t")
         self.root.mkdir()
         properties = {"SORT_COLUMNS": "id", "BAD_RECORDS_ACTION": "IGNORE"}
-        create_table(IO, self.path, parse_columns("id long"), properties=properties, tools=make_commit_tools())
+        create_table(IO, self.path, parse_columns("id long"), properties=properties, clock=system_clock())
         self.inputs = [str(root / "a.csv"), str(root / "b.csv")]
         (root / "first.csv").write_text("id\n1\n2\n")
         (root / "a.csv").write_text("id\n" + "\n".join(map(str, range(50, 9, -1))) + "\nbad\n")

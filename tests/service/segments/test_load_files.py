@@ -14,8 +14,8 @@ import pytest
 from packstone.errors import ConflictError, InvalidInputError, UnavailableError, UnreadableFileError
 from packstone.model.segment import SegmentId, SegmentStatus
 from packstone.rewrite.inputs.input_files import InputOptions
-from packstone.service.commit_tools import make_commit_tools
-from packstone.service.engine import InlineEngine
+from packstone.runs.clock import system_clock
+from packstone.runs.engine import InlineEngine
 from packstone.service.load_options import LoadOptions
 from packstone.service.segment_load import load_batches, load_files
 from packstone.storage.local import LocalFileIO
@@ -35,7 +35,7 @@ class Table:
 
     def __init__(self, path: Path, schema=SCHEMA, **properties):
         self.path = str(path)
-        create_table(IO, self.path, parse_columns(schema), properties=properties, tools=make_commit_tools())
+        create_table(IO, self.path, parse_columns(schema), properties=properties, clock=system_clock())
 
     def load(self, data, **options):
         """Load files if these are paths, else an Arrow stream."""
@@ -330,7 +330,7 @@ def test_block_size(table):
 
 def test_a_load_taken_for_dead(table):
     """A load whose entry somebody removed does not become visible, and cleans up after itself."""
-    tools = make_commit_tools()
+    clock = system_clock()
 
     def stream():
         yield make(5).to_batches()[0]
@@ -338,8 +338,8 @@ def test_a_load_taken_for_dead(table):
         commit_edit(
             IO,
             table.path,
-            lambda status: abandon_attempt(status, attempt=entry.attempt, now_ms=tools.now_ms()),
-            tools=tools,
+            lambda status: abandon_attempt(status, attempt=entry.attempt, now_ms=clock.now_ms()),
+            clock=clock,
             operation="abandon",
         )
 
@@ -384,7 +384,7 @@ def test_auto_merge(tmp_path):
         IO,
         table.path,
         lambda status: alter_properties(status, {"AUTO_LOAD_MERGE": "false"}),
-        tools=make_commit_tools(),
+        clock=system_clock(),
         operation="alter",
     )
     assert table.load(make(10, 20)).merged is None

@@ -7,8 +7,8 @@ import pytest
 
 from packstone.errors import CommitUnknownError, VerificationError
 from packstone.model.segment import SegmentId
-from packstone.service.commit_tools import make_commit_tools
-from packstone.service.interrupts import Interrupted
+from packstone.runs.clock import system_clock
+from packstone.runs.interrupts import Interrupted
 from packstone.service.segment_session import SegmentSession
 from packstone.storage.local import LocalFileIO
 from packstone.tables.segments.attempts import list_attempts, read_attempt, read_created
@@ -27,7 +27,7 @@ FACTS = SegmentFacts(segment_file="0_x.json", rows=1, files=1, data_bytes=1, ind
 def table(tmp_path):
     """An empty table."""
     path = str(tmp_path / "t")
-    create_table(IO, path, parse_columns("id long"), properties={}, tools=make_commit_tools())
+    create_table(IO, path, parse_columns("id long"), properties={}, clock=system_clock())
     return path
 
 

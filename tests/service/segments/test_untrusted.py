@@ -14,13 +14,13 @@ from packstone.errors import CorruptionError, InvalidInputError, RefusedError
 from packstone.model.codec import seal
 from packstone.model.segment import SegmentId
 from packstone.model.segment_options import SegmentOptions
-from packstone.service.commit_tools import make_commit_tools, now_ms
-from packstone.service.engine import InlineEngine
+from packstone.runs.clock import now_ms, system_clock
+from packstone.runs.engine import InlineEngine
+from packstone.runs.liveness import ProcessIdentity
 from packstone.service.segment_clean import clean_segments
 from packstone.service.segment_compact import compact_segments, plan_segments
 from packstone.service.segment_health import observe_segments
 from packstone.storage.local import LocalFileIO
-from packstone.storage.ownership import ProcessIdentity
 from packstone.tables.segments.attempts import (
     AttemptKind,
     AttemptRecord,
@@ -149,7 +149,7 @@ def begin_dead_compaction(lake):
         lambda status: begin_compaction(
             status, attempt=attempt, inputs=inputs, output=SegmentId(1, 1), now_ms=now_ms()
         ),
-        tools=make_commit_tools(),
+        clock=system_clock(),
         operation="compact",
     )
 

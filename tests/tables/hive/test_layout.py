@@ -7,9 +7,9 @@ import pytest
 
 from packstone.errors import RefusedError
 from packstone.model.codec import dump_record
+from packstone.runs.liveness import ProcessIdentity
 from packstone.storage.local import LocalFileIO
 from packstone.storage.memory import MemoryFileIO
-from packstone.storage.ownership import ProcessIdentity
 from packstone.tables.hive.journal import RunInfo
 from packstone.tables.hive.layout import (
     TableLayout,

@@ -12,7 +12,7 @@ from metastore_lake import read_ids
 from packstone.errors import RefusedError, UnavailableError
 from packstone.model.filters import Filters
 from packstone.model.merge_options import MergeOptions
-from packstone.service.engine import InlineEngine
+from packstone.runs.engine import InlineEngine
 from packstone.service.hive_table import HiveTable
 from packstone.service.location_catalog import CheckedCatalog
 from packstone.service.merge_run import MergeRun
@@ -90,15 +90,15 @@ def test_hazard_16_a_new_folder_whole_or_the_old_one(scene):
 
 
 class CountingEngine(InlineEngine):
-    """Counts the tasks of each kind that it runs."""
+    """Remembers in which way the units of each task that it runs are done."""
 
     def __init__(self, io):
         super().__init__(io)
-        self.kinds = []
+        self.tasks = []
 
     def run(self, job, tasks, **facts):
-        """Count, and run as always."""
-        self.kinds += [str(task.kind) for task in tasks]
+        """Remember, and run as always."""
+        self.tasks += [[str(unit.how) for unit in task.units] for task in tasks]
         return super().run(job, tasks, **facts)
 
 
@@ -112,7 +112,7 @@ def test_what_stays_as_it_is_is_copied_by_tasks(scene):
     outcome = open_published(scene.path, engine=engine).compact(
         MergeOptions(**MERGE), filters=Filters(where="dt = '2'")
     )
-    assert (outcome.status, engine.kinds) == ("committed", ["units", "copies", "copies"])
+    assert (outcome.status, engine.tasks) == ("committed", [["copy"], ["copy", "rewrite"]])
     folder = scene.folder("dt=2")
     assert {name: (folder / name).read_bytes() for name in big} == big
     assert {(folder / name).stat().st_mode & 0o777 for name in big} == {0o640}

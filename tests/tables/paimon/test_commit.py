@@ -56,7 +56,7 @@ def lake(tmp_path):
 def commit(lake, edits, io=None, *, earlier=(), using=None, **other):
     """Commit with the tests' options."""
     return commit_edits(
-        io or LocalFileIO(), lake.table, edits, options=options(**other), tools=using or tools(), earlier=earlier
+        io or LocalFileIO(), lake.table, edits, options=options(**other), **(using or tools()), earlier=earlier
     )
 
 

@@ -125,7 +125,7 @@ def lake(tmp_path):
 
 def compact(lake):
     """Compact whatever has a level 0."""
-    return commit_edits(IO, lake.table, lake.compaction(), options=options(), tools=tools())
+    return commit_edits(IO, lake.table, lake.compaction(), options=options(), **tools())
 
 
 def run(lake, retention=ALL_OLD, now_ms=NOW):
@@ -205,7 +205,7 @@ def test_upgraded_files_stay(tmp_path):
     (edit,) = lake.compaction()
     (found,) = read_live_files(IO, lake.table, read_latest_snapshot(IO, lake.table))
     upgrade = replace(edit, before=found.files, after=(replace(found.files[0], level=5),))
-    commit_edits(IO, lake.table, [upgrade], options=options(), tools=tools())
+    commit_edits(IO, lake.table, [upgrade], options=options(), **tools())
     lake.append({2: 2})
     run(lake)
     assert lake.rows() == {(None, 1): 1, (None, 2): 2}

@@ -10,8 +10,8 @@ import pytest
 from paimon_lake import PaimonLake, options, tools
 
 from packstone.model.codec import dump_record
+from packstone.runs.liveness import ProcessIdentity
 from packstone.storage.local import LocalFileIO
-from packstone.storage.ownership import ProcessIdentity
 from packstone.tables.paimon.commit import commit_edits
 from packstone.tables.paimon.leftovers import RunIdentity, find_leftovers, record_created, remove_leftovers
 
@@ -168,7 +168,7 @@ def test_published_files_stay(runs):
         record_created(IO, str(runs.folder / "r1"), paths, label=str(uuid.uuid4()))
 
     record(tuple(str(lake.bucket_folder(e.bucket) / e.after[0].file_name) for e in edits))
-    commit_edits(IO, lake.table, edits, options=options(), tools=tools(record=record))
+    commit_edits(IO, lake.table, edits, options=options(), **tools(record=record))
     for path in (*lake.path.rglob("*"), *runs.folder.rglob("created-*")):
         os.utime(path, (time.time() - 2 * DAY,) * 2)
     names, rows = lake.names(), lake.rows()

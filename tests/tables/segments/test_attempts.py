@@ -6,9 +6,9 @@ import pytest
 
 from packstone.errors import CorruptionError, RefusedError
 from packstone.model.segment import SegmentId
+from packstone.runs.liveness import LEASE_SECONDS, ProcessIdentity
 from packstone.storage.local import LocalFileIO
 from packstone.storage.memory import MemoryFileIO
-from packstone.storage.ownership import LEASE_SECONDS, ProcessIdentity
 from packstone.tables.segments import layout
 from packstone.tables.segments.attempts import (
     AttemptKind,

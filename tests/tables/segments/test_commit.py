@@ -15,9 +15,10 @@ from packstone.errors import (
     UnavailableError,
 )
 from packstone.model.segment import SegmentId
+from packstone.runs.clock import Clock
 from packstone.storage.memory import MemoryFileIO
 from packstone.tables.segments.clean import plan_clean
-from packstone.tables.segments.commit import CommitTools, commit_delete, commit_edit
+from packstone.tables.segments.commit import commit_delete, commit_edit
 from packstone.tables.segments.edits import alter_properties, begin_load, cleaned
 from packstone.tables.segments.layout import hint_path, history_folder, retired_folder, status_path
 from packstone.tables.segments.status_files import (
@@ -46,32 +47,32 @@ class Tools:
 
     def make(self):
         """What a commit is lent."""
-        return CommitTools(
+        return Clock(
             now_ms=lambda: next(self.clock),
             new_id=lambda: f"id{next(self.ids)}",
-            draw=lambda: 0.5,
+            random=lambda: 0.5,
             sleep=self.slept.append,
         )
 
 
 @pytest.fixture
-def tools():
+def clock():
     """One for the test."""
     return Tools().make()
 
 
 @pytest.fixture
-def io(tools):
+def io(clock):
     """A store with an empty table."""
     io = MemoryFileIO()
-    segment_create(io, T, tools=tools)
+    segment_create(io, T, clock=clock)
     return io
 
 
-def alter(io, tools, **changes):
+def alter(io, clock, **changes):
     """A commit that always changes something: sizes from 1 up."""
     changes = changes or {"MAJOR_COMPACTION_SIZE": str(read_latest(io, T).version)}
-    return commit_edit(io, T, lambda status: alter_properties(status, changes), tools=tools, operation="alter")
+    return commit_edit(io, T, lambda status: alter_properties(status, changes), clock=clock, operation="alter")
 
 
 def names(io, folder):
@@ -79,18 +80,18 @@ def names(io, folder):
     return sorted(entry.name for entry in io.list_dir(folder))
 
 
-def test_create_once(io, tools):
+def test_create_once(io, clock):
     """A second create says so and changes nothing."""
     before = read_latest(io, T)
     with pytest.raises(InvalidInputError, match="/t is a segment table already"):
-        segment_create(io, T, tools=tools)
+        segment_create(io, T, clock=clock)
     assert read_latest(io, T) == before
     assert (before.version, before.next_load, before.entries, before.ancestors) == (1, 0, (), ())
     for _ in range(3):
-        alter(io, tools)
+        alter(io, clock)
     segment_prune(io, T, keep=2)
     with pytest.raises(InvalidInputError, match="/t is a segment table already"):  # though its first number is free
-        segment_create(io, T, tools=tools)
+        segment_create(io, T, clock=clock)
     assert list_versions(io, T) == range(3, 5)
     assert io.stat(status_path(T, 1)) is None
 
@@ -102,10 +103,10 @@ def test_no_table():
             call(MemoryFileIO(), T)
 
 
-def test_versions_form_a_chain(io, tools):
+def test_versions_form_a_chain(io, clock):
     """Each names its parent; times never decrease, even if a writer's clock goes back."""
-    segment_load(io, T, tools=tools)
-    back = replace(tools, now_ms=lambda: 3)
+    segment_load(io, T, clock=clock)
+    back = replace(clock, now_ms=lambda: 3)
     alter(io, back)
     found = [read_version(io, T, version) for version in list_versions(io, T)]
     assert [one.version for one in found] == [1, 2, 3, 4]
@@ -114,31 +115,31 @@ def test_versions_form_a_chain(io, tools):
     assert [one.operation for one in found] == ["create", "load", "load", "alter"]
 
 
-def test_an_edit_that_changes_nothing_publishes_nothing(io, tools):
+def test_an_edit_that_changes_nothing_publishes_nothing(io, clock):
     """The newest version is returned."""
-    alter(io, tools, COMPRESSION="none")
-    assert alter(io, tools, COMPRESSION="none").version == 2
+    alter(io, clock, COMPRESSION="none")
+    assert alter(io, clock, COMPRESSION="none").version == 2
     assert list_versions(io, T)[-1] == 2
 
 
 @pytest.mark.parametrize("hint", [None, b"", b"x y", b"1", b"3\n", b"-4", b"9" * 99, "²".encode(), b"\xff"])
-def test_the_hint_may_lag_or_be_lost(io, tools, hint):
+def test_the_hint_may_lag_or_be_lost(io, clock, hint):
     """Lost, stale, of an older packstone or garbage: the newest version is found all the same."""
     for _ in range(5):
-        alter(io, tools)
+        alter(io, clock)
     if hint is None:
         io.remove(hint_path(T))
     else:
         io.replace(hint_path(T), hint)
     assert find_latest(io, T) == 6
-    assert alter(io, tools).version == 7
+    assert alter(io, clock).version == 7
 
 
 @pytest.mark.parametrize("lost", [1, 3, 5])
-def test_lost_versions_are_not_passed_over(io, tools, lost):
+def test_lost_versions_are_not_passed_over(io, clock, lost):
     """If the newest status files are gone, the hint tells; nothing is read, committed or cleaned on an older one."""
     for _ in range(5):
-        alter(io, tools)
+        alter(io, clock)
     kept = {version: io.read_bytes(status_path(T, version)) for version in range(1, 7)}
     for version in range(7 - lost, 7):
         io.remove(status_path(T, version))
@@ -146,7 +147,7 @@ def test_lost_versions_are_not_passed_over(io, tools, lost):
         read_latest,
         find_latest,
         list_versions,
-        lambda *_: alter(io, tools),
+        lambda *_: alter(io, clock),
         lambda *_: plan_clean(io, T, now_ms=1),
     ):
         with pytest.raises(
@@ -158,10 +159,10 @@ def test_lost_versions_are_not_passed_over(io, tools, lost):
     assert read_latest(io, T).version == 6
 
 
-def test_versions_below_the_floor_that_are_left_alone_do_not_pass_for_the_table(io, tools):
+def test_versions_below_the_floor_that_are_left_alone_do_not_pass_for_the_table(io, clock):
     """A floor above all versions means the same as a hint: the newest ones are lost."""
     for _ in range(5):
-        alter(io, tools)
+        alter(io, clock)
     raise_floor(io, T, 5)
     io.remove(hint_path(T))
     for version in (5, 6):
@@ -170,18 +171,18 @@ def test_versions_below_the_floor_that_are_left_alone_do_not_pass_for_the_table(
         read_latest(io, T)
 
 
-def test_a_hint_of_a_newer_packstone_is_refused(io, tools):
+def test_a_hint_of_a_newer_packstone_is_refused(io, clock):
     """Before anything is changed."""
     io.replace(hint_path(T), io.read_bytes(hint_path(T)).replace(b'"format_version":2', b'"format_version":9'))
     with pytest.raises(RefusedError, match="newer packstone"):
-        alter(io, tools)
+        alter(io, clock)
 
 
-def test_a_hint_far_behind(io, tools):
+def test_a_hint_far_behind(io, clock):
     """Beyond some steps the folder is listed; when the hinted version is cleaned too."""
     old = io.read_bytes(hint_path(T))
     for _ in range(80):
-        alter(io, tools)
+        alter(io, clock)
     io.replace(hint_path(T), old)
     assert find_latest(io, T) == 81
     for version in range(1, 70):
@@ -207,35 +208,35 @@ class Race(MemoryFileIO):
             self.after.pop(0)()
 
 
-def test_somebody_is_quicker(tools):
+def test_somebody_is_quicker(clock):
     """The edit is reduced again on what the others made; every id is given out once, also when they race each other."""
     io = Race()
-    segment_create(io, T, tools=tools)
+    segment_create(io, T, clock=clock)
     counter = itertools.count()
     other = replace(Tools().make(), new_id=lambda: f"other{next(counter)}")
-    io.before = [lambda: segment_load(io, T, tools=other)] * 3
-    assert segment_load(io, T, tools=tools) == "3"
+    io.before = [lambda: segment_load(io, T, clock=other)] * 3
+    assert segment_load(io, T, clock=clock) == "3"
     assert [str(entry.id) for entry in read_latest(io, T).live] == ["0", "1", "2", "3"]
     assert list_versions(io, T) == range(1, 10)
 
 
-def test_a_lost_try_leaves_no_list_behind(tools):
+def test_a_lost_try_leaves_no_list_behind(clock):
     """The retired list of a try whose number was taken goes; the one that is published stays."""
     io = Race()
-    segment_create(io, T, tools=tools)
-    segment_load(io, T, tools=tools)
-    io.before = [lambda: alter(io, tools)]
-    commit_delete(io, T, [ID("0")], tools=tools)
+    segment_create(io, T, clock=clock)
+    segment_load(io, T, clock=clock)
+    io.before = [lambda: alter(io, clock)]
+    commit_delete(io, T, [ID("0")], clock=clock)
     status = read_latest(io, T)
     assert names(io, retired_folder(T)) == [status.retired_file]
     assert [entry.id for entry in read_retired(io, T, status)] == [ID("0")]
 
 
-def test_races_that_are_always_lost_end(tools):
+def test_races_that_are_always_lost_end(clock):
     """After very many tries it is a conflict; waits are short and bounded."""
     slept = []
     io = Race()
-    segment_create(io, T, tools=tools)
+    segment_create(io, T, clock=clock)
     rival = Tools()
     rival.ids = itertools.count(10_000)
     io.before = []
@@ -246,81 +247,81 @@ def test_races_that_are_always_lost_end(tools):
 
     io.before = [interfere]
     with pytest.raises(ConflictError, match="500 tries to commit lost the race"):
-        alter(io, replace(tools, sleep=slept.append), COMPRESSION="none")
+        alter(io, replace(clock, sleep=slept.append), COMPRESSION="none")
     assert len(slept) == 499
     assert 0 < max(slept) <= 0.1
 
 
-def test_an_edit_that_does_not_fit_any_more(io, tools):
+def test_an_edit_that_does_not_fit_any_more(io, clock):
     """What it raises is passed on; nothing is committed."""
-    segment_load(io, T, tools=tools)
+    segment_load(io, T, clock=clock)
     with pytest.raises(InvalidInputError, match="Segment 4 does not exist"):
-        commit_delete(io, T, [ID("0"), ID("4")], tools=tools)
+        commit_delete(io, T, [ID("0"), ID("4")], clock=clock)
     assert read_latest(io, T).version == 3
-    commit_delete(io, T, [ID("0")], tools=tools)
+    commit_delete(io, T, [ID("0")], clock=clock)
     with pytest.raises(InvalidInputError, match="Segment 0 is marked for delete, so it cannot be deleted"):
-        commit_delete(io, T, [ID("0")], tools=tools)
+        commit_delete(io, T, [ID("0")], clock=clock)
 
 
-def test_retired_lists(io, tools):
+def test_retired_lists(io, clock):
     """A retiring commit writes the whole list anew under a new name; loads only carry the name on."""
     for _ in range(4):
-        segment_load(io, T, tools=tools)
+        segment_load(io, T, clock=clock)
     assert read_latest(io, T).retired_file is None
-    segment_merge(io, T, ["2", "3"], "2.1", tools=tools)
+    segment_merge(io, T, ["2", "3"], "2.1", clock=clock)
     first = read_latest(io, T).retired_file
-    segment_load(io, T, tools=tools)
+    segment_load(io, T, clock=clock)
     assert read_latest(io, T).retired_file == first
-    commit_delete(io, T, [ID("0")], tools=tools)
+    commit_delete(io, T, [ID("0")], clock=clock)
     status = read_latest(io, T)
     assert status.retired_file != first
     assert [str(entry.id) for entry in read_retired(io, T, status)] == ["0", "2", "3"]
     assert [str(entry.id) for entry in read_retired(io, T, read_version(io, T, status.version - 1))] == ["2", "3"]
 
 
-def clean(io, tools, *ids):
+def clean(io, clock, *ids):
     """What clean commits."""
     gone = [ID(one) for one in ids]
-    return commit_edit(io, T, lambda status: cleaned(status, gone), tools=tools, operation="clean")
+    return commit_edit(io, T, lambda status: cleaned(status, gone), clock=clock, operation="clean")
 
 
-def test_cleaned_segments_go_to_the_history(io, tools):
+def test_cleaned_segments_go_to_the_history(io, clock):
     """From the retired list to a file of the history; a second time, or of a live one, nothing happens."""
     for _ in range(3):
-        segment_load(io, T, tools=tools)
-    commit_delete(io, T, [ID("0"), ID("1")], tools=tools)
-    status = clean(io, tools, "0", "2", "7")
+        segment_load(io, T, clock=clock)
+    commit_delete(io, T, [ID("0"), ID("1")], clock=clock)
+    status = clean(io, clock, "0", "2", "7")
     assert [str(entry.id) for entry in read_retired(io, T, status)] == ["1"]
     assert [str(entry) for entry in read_history(io, T, status)] == ["0 marked-for-delete 10 rows 1 files 100 B"]
-    assert clean(io, tools, "0") == status
-    status = clean(io, tools, "1")
+    assert clean(io, clock, "0") == status
+    status = clean(io, clock, "1")
     assert len(status.history_files) == 2
     assert read_retired(io, T, status) == ()
 
 
-def test_history_files_do_not_pile_up(io, tools):
+def test_history_files_do_not_pile_up(io, clock):
     """At sixteen they are joined into one, in the order of the cleans; nothing is lost."""
     for at in range(40):
-        segment_load(io, T, tools=tools)
-        commit_delete(io, T, [ID(str(at))], tools=tools)
-        status = clean(io, tools, str(at))
+        segment_load(io, T, clock=clock)
+        commit_delete(io, T, [ID(str(at))], clock=clock)
+        status = clean(io, clock, str(at))
         assert len(status.history_files) <= 16
     assert [entry.id.load for entry in read_history(io, T, status)] == list(range(40))
 
 
-def test_a_copy_without_empty_folders(io, tools):
+def test_a_copy_without_empty_folders(io, clock):
     """Folders that a copy has lost are made again when they are needed."""
-    segment_load(io, T, tools=tools)
+    segment_load(io, T, clock=clock)
     for folder in (retired_folder(T), history_folder(T)):
         io.remove_tree(folder)
-    commit_delete(io, T, [ID("0")], tools=tools)
-    assert clean(io, tools, "0").history_files
+    commit_delete(io, T, [ID("0")], clock=clock)
+    assert clean(io, clock, "0").history_files
 
 
-def test_time_travel(io, tools):
+def test_time_travel(io, clock):
     """The newest version written at or before a moment; before all kept ones, the error tells the range."""
     for _ in range(9):
-        alter(io, tools)
+        alter(io, clock)
     times = {version: read_version(io, T, version).written_ms for version in list_versions(io, T)}
     for version, moment in times.items():
         assert find_as_of(io, T, moment).version == version
@@ -337,22 +338,22 @@ def test_time_travel(io, tools):
         read_kept_version(io, T, 3)
 
 
-def test_a_time_that_two_versions_share(io, tools):
+def test_a_time_that_two_versions_share(io, clock):
     """The later of them is the table at that time."""
-    still = replace(tools, now_ms=lambda: 5000)
+    still = replace(clock, now_ms=lambda: 5000)
     for _ in range(3):
         alter(io, still)
-    alter(io, replace(tools, now_ms=lambda: 6000))
+    alter(io, replace(clock, now_ms=lambda: 6000))
     assert find_as_of(io, T, 5000).version == 4
     assert find_as_of(io, T, 5999).version == 4
 
 
 @pytest.mark.parametrize("later", [1, 2, 5])
-def test_a_writer_that_slept_too_long_takes_its_version_back(tools, later):
+def test_a_writer_that_slept_too_long_takes_its_version_back(clock, later):
     """Its number was taken and cleaned away meanwhile: it must not believe that it has committed."""
     io = Race()
-    segment_create(io, T, tools=tools)
-    alter(io, tools)
+    segment_create(io, T, clock=clock)
+    alter(io, clock)
     rival = Tools()
     rival.ids = itertools.count(10_000)
 
@@ -362,7 +363,7 @@ def test_a_writer_that_slept_too_long_takes_its_version_back(tools, later):
         segment_prune(io, T, keep=later)
 
     io.before = [sleep_long]
-    assert segment_load(io, T, tools=tools) == "0"
+    assert segment_load(io, T, clock=clock) == "0"
     status = read_latest(io, T)
     assert status.version == 2 + later + 1 + 2
     assert [str(entry.id) for entry in status.live] == ["0"]
@@ -370,7 +371,7 @@ def test_a_writer_that_slept_too_long_takes_its_version_back(tools, later):
     assert io.stat(status_path(T, 3)) is None
 
 
-def test_a_writer_that_slept_before_it_published_does_not_even_try(io, tools):
+def test_a_writer_that_slept_before_it_published_does_not_even_try(io, clock):
     """However long: what it built on is below the floor, so it builds anew."""
     tries = []
 
@@ -378,19 +379,19 @@ def test_a_writer_that_slept_before_it_published_does_not_even_try(io, tools):
         tries.append(status.version)
         if len(tries) == 1:
             for _ in range(90):
-                alter(io, tools)
+                alter(io, clock)
             segment_prune(io, T, keep=3)
         return alter_properties(status, {"COMPRESSION": "none"})
 
-    assert commit_edit(io, T, edit, tools=tools, operation="alter").version == 92
+    assert commit_edit(io, T, edit, clock=clock, operation="alter").version == 92
     assert tries == [1, 91]
     assert list_versions(io, T) == range(89, 93)
 
 
-def test_a_writer_that_slept_for_ages_cannot_tell(tools):
+def test_a_writer_that_slept_for_ages_cannot_tell(clock):
     """So many versions later that the newest does not tell its ancestors so far back: look before you retry."""
     io = Race()
-    segment_create(io, T, tools=tools)
+    segment_create(io, T, clock=clock)
     rival = Tools()
     rival.ids = itertools.count(10_000)
 
@@ -401,11 +402,11 @@ def test_a_writer_that_slept_for_ages_cannot_tell(tools):
 
     io.before = [sleep_long]
     with pytest.raises(CommitUnknownError, match="look for the commit"):
-        alter(io, tools, COMPRESSION="none")
+        alter(io, clock, COMPRESSION="none")
     assert read_latest(io, T).version == 91
 
 
-def test_a_writer_whose_number_is_taken_and_cleaned_before_it_looks_goes_on_at_once(tools):
+def test_a_writer_whose_number_is_taken_and_cleaned_before_it_looks_goes_on_at_once(clock):
     """It does not wait for a version that never comes back: 64 commits later nobody could tell it the truth."""
 
     class Vanishing(Race):
@@ -423,7 +424,7 @@ def test_a_writer_whose_number_is_taken_and_cleaned_before_it_looks_goes_on_at_o
 
     io, rival, own, rivals = Vanishing(), Tools(), Tools(), []
     rival.ids = itertools.count(10_000)
-    segment_create(io, T, tools=tools)
+    segment_create(io, T, clock=clock)
     io.before = [lambda: (alter(io, rival.make()), rivals.append(clean))]
     assert alter(io, own.make(), COMPRESSION="none").version == 8
     assert len(own.slept) == 1, "as after any lost race"
@@ -431,10 +432,10 @@ def test_a_writer_whose_number_is_taken_and_cleaned_before_it_looks_goes_on_at_o
     assert io.stat(status_path(T, 2)) is None
 
 
-def test_a_writer_that_is_cleaned_past_before_it_looks_has_committed(tools):
+def test_a_writer_that_is_cleaned_past_before_it_looks_has_committed(clock):
     """Published, built on, and cleaned: its commit is among the ancestors."""
     io = Race()
-    segment_create(io, T, tools=tools)
+    segment_create(io, T, clock=clock)
     rival = Tools()
     rival.ids = itertools.count(10_000)
 
@@ -444,16 +445,16 @@ def test_a_writer_that_is_cleaned_past_before_it_looks_has_committed(tools):
         segment_prune(io, T, keep=1)
 
     io.after = [go_on]
-    assert alter(io, tools, COMPRESSION="none").version == 2
+    assert alter(io, clock, COMPRESSION="none").version == 2
     assert ("COMPRESSION", "none") in read_latest(io, T).properties
 
 
 @pytest.mark.parametrize("later", [1, 5])
-def test_a_version_that_a_sleeper_left_when_it_died_is_not_one(io, tools, later):
+def test_a_version_that_a_sleeper_left_when_it_died_is_not_one(io, clock, later):
     """It stands below the floor: no reader takes it for a version, wherever the hint points."""
     stale = read_latest(io, T)
     for _ in range(later + 2):
-        alter(io, tools)
+        alter(io, clock)
     segment_prune(io, T, keep=later + 1)
     left = replace(stale, version=2, commit="zombie", ancestors=(stale.commit,), written_ms=10**9)
     publish(io, T, left)
@@ -467,10 +468,10 @@ def test_a_version_that_a_sleeper_left_when_it_died_is_not_one(io, tools, later)
         read_kept_version(io, T, 2)
 
 
-def test_the_floor_only_rises(io, tools):
+def test_the_floor_only_rises(io, clock):
     """A clean that comes late cannot lower it; old floor files do not pile up."""
     for at in range(100):
-        alter(io, tools)
+        alter(io, clock)
         raise_floor(io, T, at + 2)
         assert read_floor(io, T) == at + 2
     raise_floor(io, T, 7)
@@ -502,40 +503,40 @@ class Broken(MemoryFileIO):
 
 
 @pytest.fixture
-def broken(tools):
+def broken(clock):
     """A table on it."""
     io = Broken()
-    segment_create(io, T, tools=tools)
+    segment_create(io, T, clock=clock)
     return io
 
 
 @pytest.mark.parametrize("does_it", [False, True])
-def test_an_answer_that_was_lost(broken, tools, does_it):
+def test_an_answer_that_was_lost(broken, clock, does_it):
     """Done or not done: we look, and the commit happens once."""
     broken.errors, broken.does_it = [OSError("lost"), OSError("lost again")], does_it
-    assert alter(broken, tools).version == 2
+    assert alter(broken, clock).version == 2
     assert list_versions(broken, T)[-1] == 2
 
 
-def test_an_answer_that_is_never_given(broken, tools):
+def test_an_answer_that_is_never_given(broken, clock):
     """It cannot be told: the error names the version and the commit to look for; lists stay."""
-    segment_load(broken, T, tools=tools)
+    segment_load(broken, T, clock=clock)
     broken.errors = [OSError("lost")] * 9
     with pytest.raises(CommitUnknownError, match="did not say whether version 4 was published; look for the commit id"):
-        commit_delete(broken, T, [ID("0")], tools=tools)
+        commit_delete(broken, T, [ID("0")], clock=clock)
     assert len(names(broken, retired_folder(T))) == 1
 
 
-def test_a_full_disk_is_no_unknown_outcome(broken, tools):
+def test_a_full_disk_is_no_unknown_outcome(broken, clock):
     """The system says that nothing was written, so nothing was committed, and no list stays."""
-    segment_load(broken, T, tools=tools)
+    segment_load(broken, T, clock=clock)
     broken.errors = [OSError(28, "No space left on device")] * 9
     with pytest.raises(UnavailableError, match=r"No space left on device\. Nothing was committed\."):
-        commit_delete(broken, T, [ID("0")], tools=tools)
+        commit_delete(broken, T, [ID("0")], clock=clock)
     assert names(broken, retired_folder(T)) == []
 
 
-def test_a_store_without_exclusive_create_is_refused(io, tools):
+def test_a_store_without_exclusive_create_is_refused(io, clock):
     """By its name, before anything is read or written."""
 
     class Plain(MemoryFileIO):
@@ -543,25 +544,25 @@ def test_a_store_without_exclusive_create_is_refused(io, tools):
 
     for call in (segment_create, segment_load):
         with pytest.raises(RefusedError, match="Plain cannot create a file only if it is absent"):
-            call(Plain(), T, tools=tools)
+            call(Plain(), T, clock=clock)
 
 
-def test_damage_stops_everything(io, tools):
+def test_damage_stops_everything(io, clock):
     """A torn newest version is corruption, named by its path; no commit goes around it."""
-    alter(io, tools)
+    alter(io, clock)
     path = status_path(T, 2)
     data = io.read_bytes(path)
     for torn in (b"", data[: len(data) // 2], data.replace(b'"version":2', b'"version":3')):
         io.replace(path, torn)
         for call in (read_latest, alter):
             with pytest.raises(CorruptionError, match=path):
-                call(io, T) if call is read_latest else call(io, tools, COMPRESSION="none")
+                call(io, T) if call is read_latest else call(io, clock, COMPRESSION="none")
     io.replace(path, data.replace(b'"format_version":2', b'"format_version":9'))
     with pytest.raises(RefusedError, match="newer packstone"):
-        alter(io, tools, COMPRESSION="none")
+        alter(io, clock, COMPRESSION="none")
 
 
-def test_foreign_names_among_the_versions(io, tools):
+def test_foreign_names_among_the_versions(io, clock):
     """Half-written files and notes of people are no versions."""
     for name in (".new-abc", "00000000000000000009.json.torn", "9.json", "readme"):
         io.replace(f"{T}/Metadata/status/{name}", b"x")
@@ -569,14 +570,14 @@ def test_foreign_names_among_the_versions(io, tools):
     assert find_latest(io, T) == 1
 
 
-def test_one_attempt_begins_once_even_if_its_answer_is_lost(broken, tools):
+def test_one_attempt_begins_once_even_if_its_answer_is_lost(broken, clock):
     """A lost answer to begin_load does not give the attempt a second id."""
     broken.errors, broken.does_it = [OSError("lost")], True
     status = commit_edit(
         broken,
         T,
         lambda status: begin_load(status, attempt="a", overwrite=False, now_ms=1),
-        tools=tools,
+        clock=clock,
         operation="load",
     )
     assert [entry.attempt for entry in status.loading] == ["a"]

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from segment_calls import segment_create, segment_tools
+from segment_calls import segment_clock, segment_create
 
 from packstone.errors import InvalidInputError
 from packstone.storage.memory import MemoryFileIO
@@ -25,12 +25,12 @@ def make_table(clocks):
     """A table whose versions are written by clocks that say this."""
     io, said = MemoryFileIO(), iter([*clocks])
     now = next(said)
-    tools = segment_tools(now_ms=lambda: now)
-    segment_create(io, T, tools=tools)
+    clock = segment_clock(now_ms=lambda: now)
+    segment_create(io, T, clock=clock)
     for at, moment in enumerate(said, 1):
-        writer = replace(tools, now_ms=lambda moment=moment: moment)
+        writer = replace(clock, now_ms=lambda moment=moment: moment)
         changes = {"MAJOR_COMPACTION_SIZE": str(at)}
-        commit_edit(io, T, lambda status, to=changes: alter_properties(status, to), tools=writer, operation="alter")
+        commit_edit(io, T, lambda status, to=changes: alter_properties(status, to), clock=writer, operation="alter")
     return io
 
 

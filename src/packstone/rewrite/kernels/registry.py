@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from packstone.rewrite.kernels.merge_kernel import MergeKernel
+    from packstone.storage.fileio import FileIO
 
 KERNELS: Final[Mapping[str, MergeKernel]] = {
     FileFormat.PARQUET: parquet_kernel,
@@ -34,3 +35,8 @@ def kernel_of(file_format: str) -> MergeKernel:
     if kernel is None:
         raise UnfaithfulError(f"{file_format} files are not merged by this version")
     return kernel
+
+
+def read_through(io: FileIO, path: str, file_format: str) -> None:
+    """Decode a whole file."""
+    kernel_of(file_format).read_through(io, path)

@@ -22,6 +22,8 @@ class FilesToProve:
     file_format: str
     written: Written
     paths: tuple[str, ...]
+    input_bytes: int = 1  # all weigh the same
+    input_files: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

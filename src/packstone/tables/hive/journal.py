@@ -22,8 +22,8 @@ from packstone.model.files import FileEntry
 from packstone.model.record_fields import AbsolutePath, Count, Name, RelativePath, RunId, Seconds
 from packstone.model.unit import How, Verify
 from packstone.rewrite.kernels.merge_kernel import Written
+from packstone.runs.liveness import ProcessIdentity
 from packstone.storage.fileio import Kind
-from packstone.storage.ownership import ProcessIdentity
 from packstone.tables.hive.layout import KEPT_SUFFIX, TableLayout, partition_id
 from packstone.tables.hive.listing import SUMMARY_NAMES
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from packstone.errors import CommitUnknownError, ConflictError, CorruptionError
 from packstone.model.codec import dump_record
+from packstone.runs.owner import Owner, claim, may_take_over, read_owner, release
 from packstone.storage.fileio import Kind
-from packstone.storage.ownership import Owner, claim, may_take_over, read_owner, release
 from packstone.tables.hive.journal import Ended
 from packstone.tables.hive.layout import KEPT_SUFFIX, PLAN_PREFIX
 from packstone.tables.hive.restore import restore_swap

@@ -1,113 +1,53 @@
-"""What one task on a Hive directory does: merge units, copy files, look into them, or prove them again."""
+"""What a task on a Hive directory does: merge units and copy files, inspect files, or prove merged files again."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import StrEnum
-from typing import Final, assert_never
+from typing import Final
 
-from packstone.errors import UnreadableFileError
 from packstone.model.files import FileEntry
-from packstone.model.unit import UnitResult, UnitSpec, UnitStatus
+from packstone.model.unit import How, StagedFile, UnitResult, UnitSpec, UnitStatus
+from packstone.rewrite.kernels.registry import read_through
 from packstone.rewrite.run_unit import run_unit
-from packstone.storage.task_board import Attempt, Job, UnitInputs
-from packstone.tables.deaths import DeathWatch
-from packstone.tables.hive.copy_file import CopyResult, CopySpec, run_copy
+from packstone.runs.tasks import Attempt, Job
+from packstone.tables.hive.copy_file import copy_file
 from packstone.tables.hive.file_facts import read_file_facts
 from packstone.tables.hive.file_verdict import FileFacts
 from packstone.tables.hive.fingerprint_files import FilesToProve, Proof, fingerprint_files
 
 
-class TaskKind(StrEnum):
-    """The four things a task can do."""
-
-    UNITS = "units"
-    COPIES = "copies"
-    FACTS = "facts"
-    PROOFS = "proofs"
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FactsTask:
-    """Look into these files of one folder."""
+class FactsUnit:
+    """Inspect these files of one folder."""
 
+    number: int
     directory: str
     files: tuple[FileEntry, ...]
     codec: str
+    input_bytes: int = 1  # all weigh the same: footers only
+    input_files: tuple[tuple[str, str], ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Task:
-    """The payload of one task; only the field of its kind is filled."""
-
-    kind: TaskKind
-    number: int
-    deaths: str = ""  # where inputs are noted that ended a process
-    units: tuple[UnitSpec, ...] = ()
-    copies: tuple[CopySpec, ...] = ()
-    facts: tuple[FactsTask, ...] = ()
-    proofs: tuple[FilesToProve, ...] = ()
+def merge_or_copy(attempt: Attempt, _context: None, spec: UnitSpec) -> UnitResult[StagedFile]:
+    """Merge the inputs of a unit and prove the output, or copy its one input."""
+    if spec.how is not How.COPY:
+        return run_unit(attempt.io, spec, staging=attempt.staging, attempt=attempt.name)
+    target = f"{attempt.staging}/copy-{spec.number:05d}-{attempt.name}"
+    copy_file(attempt.io, f"{spec.directory}/{spec.inputs[0].name}", target)
+    return UnitResult(number=spec.number, status=UnitStatus.WRITTEN, how=How.COPY, outputs=(StagedFile(path=target),))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TaskResult:
-    """What one attempt at a task found."""
-
-    units: tuple[UnitResult, ...] = ()
-    copies: tuple[CopyResult, ...] = ()
-    facts: tuple[FileFacts, ...] = ()
-    proofs: tuple[Proof, ...] = ()
+def read_facts(attempt: Attempt, _context: None, unit: FactsUnit) -> UnitResult[FileFacts]:
+    """Inspect some files."""
+    facts = (read_file_facts(attempt.io, unit.directory, file, codec=unit.codec) for file in unit.files)
+    return UnitResult(number=unit.number, status=UnitStatus.WRITTEN, outputs=tuple(facts))
 
 
-def run_hive_task(attempt: Attempt, task: Task) -> TaskResult:
-    """Do what the task's kind says."""
-    io = attempt.io
-    match task.kind:
-        case TaskKind.UNITS:
-            watch = DeathWatch.begin(attempt, task.deaths, task=task.number, units=unit_inputs(task))
-            return TaskResult(units=tuple(_run_unit(attempt, spec, watch) for spec in task.units))
-        case TaskKind.COPIES:
-            return TaskResult(copies=tuple(_run_copy(attempt, spec) for spec in task.copies))
-        case TaskKind.FACTS:
-            facts = (read_file_facts(io, t.directory, f, codec=t.codec) for t in task.facts for f in t.files)
-            return TaskResult(facts=tuple(facts))
-        case TaskKind.PROOFS:
-            return TaskResult(proofs=tuple(fingerprint_files(io, files) for files in task.proofs))
-        case _:
-            assert_never(task.kind)
+def prove_again(attempt: Attempt, _context: None, files: FilesToProve) -> UnitResult[Proof]:
+    """Fingerprint some files."""
+    return UnitResult(number=files.number, status=UnitStatus.WRITTEN, outputs=(fingerprint_files(attempt.io, files),))
 
 
-def unit_inputs(task: Task) -> tuple[UnitInputs, ...]:
-    """The files that each unit of a task reads."""
-    return tuple(_inputs_of(spec) for spec in task.units)
-
-
-def _inputs_of(spec: UnitSpec) -> UnitInputs:
-    files = tuple((f"{spec.directory}/{file.name}", spec.file_format) for file in spec.inputs)
-    return UnitInputs(number=spec.unit, files=files)
-
-
-def _run_unit(attempt: Attempt, spec: UnitSpec, watch: DeathWatch) -> UnitResult:
-    try:
-        watch.check(_inputs_of(spec))
-        result = run_unit(attempt.io, spec, staging=attempt.staging, attempt=attempt.name)
-        watch.survived(_inputs_of(spec))
-    except UnreadableFileError as error:
-        result = UnitResult(
-            unit=spec.unit,
-            attempt=attempt.name,
-            status=UnitStatus.UNREADABLE,
-            message=error.message,
-            blamed=str(error.facts.get("file", "")),
-        )
-    attempt.mark_done(spec.unit, size_bytes=spec.input_bytes)
-    return result
-
-
-def _run_copy(attempt: Attempt, spec: CopySpec) -> CopyResult:
-    result = run_copy(attempt.io, spec, staging=attempt.staging, attempt=attempt.name)
-    attempt.mark_done(spec.unit, size_bytes=spec.file.size_bytes)
-    return result
-
-
-HIVE_JOB: Final = Job(task=Task, result=TaskResult, do=run_hive_task, units=unit_inputs)
+HIVE_JOB: Final = Job(context=type(None), unit=UnitSpec, output=StagedFile, do=merge_or_copy, read_through=read_through)
+FACTS_JOB: Final = Job(context=type(None), unit=FactsUnit, output=FileFacts, do=read_facts)
+PROOF_JOB: Final = Job(context=type(None), unit=FilesToProve, output=Proof, do=prove_again)

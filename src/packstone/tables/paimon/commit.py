@@ -41,10 +41,11 @@ from packstone.tables.paimon.table_schema import read_latest_schema
 from packstone.tables.paimon.touched import TouchedReader
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
+    from packstone.runs.clock import Clock
     from packstone.storage.fileio import FileIO
-    from packstone.tables.paimon.commit_options import CommitOptions, CommitTools
+    from packstone.tables.paimon.commit_options import CommitOptions
     from packstone.tables.paimon.data_file_meta import DataFileMeta
     from packstone.tables.paimon.draft import Draft
     from packstone.tables.paimon.edit import BucketId, Edit
@@ -75,7 +76,8 @@ def commit_edits(
     edits: Iterable[Edit],
     *,
     options: CommitOptions,
-    tools: CommitTools,
+    clock: Clock,
+    record: Callable[[tuple[str, ...]], None],
     earlier: tuple[Published, ...] = (),
 ) -> CommitReport:
     """Publish the edits that still fit as one snapshot; report those that do not.
@@ -85,7 +87,7 @@ def commit_edits(
     their outputs may go. CommitUnknownError: look before you retry, the message says at what; the outputs must stay.
     """
     check_can_publish(io, table, single_writer=options.single_writer)
-    commit = _Commit(io, table, edits=tuple(edits), options=options, tools=tools)
+    commit = _Commit(io, table, edits=tuple(edits), options=options, clock=clock, record=record)
     for published in earlier:
         check_published(io, table, published)
     return commit.run()
@@ -95,13 +97,20 @@ class _Commit:
     """The state of one commit over its attempts."""
 
     def __init__(
-        self, io: FileIO, table: str, *, edits: tuple[Edit, ...], options: CommitOptions, tools: CommitTools
+        self,
+        io: FileIO,
+        table: str,
+        *,
+        edits: tuple[Edit, ...],
+        options: CommitOptions,
+        clock: Clock,
+        record: Callable[[tuple[str, ...]], None],
     ) -> None:
         check_edits(edits)
-        self._io, self._table, self._options, self._tools = io, table, options, tools
+        self._io, self._table, self._options, self._clock = io, table, options, clock
         self._edits = edits
         self._conflicts: list[BucketConflict] = []
-        self._writer = DraftWriter(io, table, options=options, tools=tools)
+        self._writer = DraftWriter(io, table, options=options, clock=clock, record=record)
         self._seen: tuple[Snapshot, Touched] | None = None
         self._unknown: Draft | None = None  # published or not, we could not find out
 
@@ -122,7 +131,7 @@ class _Commit:
         retries = self._options.retry.max_retries
         for attempt in range(retries + 1):
             if attempt:
-                self._tools.sleep(self._options.retry.seconds(attempt - 1, draw=self._tools.draw()))
+                self._clock.sleep(self._options.retry.seconds(attempt - 1, random=self._clock.random()))
             report = self._attempt(attempt + 1)
             if report is not None:
                 return report
@@ -226,7 +235,7 @@ class _Commit:
         published = Published(snapshot_id=snapshot.id, uuid=snapshot.uuid or "")
         try:
             check_published(self._io, self._table, published)
-            self._tools.sleep(self._options.settle_seconds)
+            self._clock.sleep(self._options.settle_seconds)
             check_published(self._io, self._table, published)
         except ConflictError as conflict:
             # Somebody may have read ours before it was replaced and be building on it: its files must stay.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from packstone.tables.paimon.manifest_merge import MergeLimits
@@ -22,14 +21,3 @@ class CommitOptions:
     manifest_codec: str = "zstd"
     single_writer: bool = False  # nobody else writes to the table meanwhile; on object stores that must be so
     settle_seconds: float = 0.05  # how long after publishing we look again; other writers' window is milliseconds
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CommitTools:
-    """What the service owns. ``record`` is told paths before they are created, so that leftovers are known by name."""
-
-    now_ms: Callable[[], int]
-    new_id: Callable[[], str]
-    draw: Callable[[], float]  # a random number in [0, 1)
-    sleep: Callable[[float], None]
-    record: Callable[[tuple[str, ...]], None]

@@ -22,10 +22,11 @@ from packstone.tables.paimon.snapshot import CommitKind, Snapshot
 from packstone.tables.paimon.touched import read_index_entries
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
+    from packstone.runs.clock import Clock
     from packstone.storage.fileio import FileIO
-    from packstone.tables.paimon.commit_options import CommitOptions, CommitTools
+    from packstone.tables.paimon.commit_options import CommitOptions
     from packstone.tables.paimon.edit import Edit
     from packstone.tables.paimon.manifest_entry import ManifestEntry
     from packstone.tables.paimon.manifest_file_meta import ManifestFileMeta
@@ -68,17 +69,25 @@ class Draft:
 class DraftWriter:
     """Writes the drafts of one commit."""
 
-    def __init__(self, io: FileIO, table: str, *, options: CommitOptions, tools: CommitTools) -> None:
+    def __init__(
+        self,
+        io: FileIO,
+        table: str,
+        *,
+        options: CommitOptions,
+        clock: Clock,
+        record: Callable[[tuple[str, ...]], None],
+    ) -> None:
         self._io, self._table = io, table
-        self._options, self._tools = options, tools
+        self._options, self._clock, self._record = options, clock, record
         self._folder = f"{table}/manifest"
-        self._uuid = tools.new_id()  # of the snapshot, the same in all attempts: by it we find it again
+        self._uuid = clock.new_id()  # of the snapshot, the same in all attempts: by it we find it again
         self._merged: Merged | None = None  # of an attempt that failed, to be used again
         self._may_merge = True
 
     def write(self, base: Snapshot, edits: tuple[Edit, ...], *, schema: TableSchema) -> Draft:
         """Write the manifests of an attempt; what was written is removed again if that fails."""
-        names = _Names(self._folder, self._tools)
+        names = _Names(self._folder, self._clock, record=self._record)
         try:
             merged = self._merge(base, schema, names)
             base_list = self._write_list(merged.after, names)
@@ -172,7 +181,7 @@ class DraftWriter:
             writer_version=self._options.writer_version,
             commit_identifier=self._options.identifier,
             commit_kind=CommitKind.COMPACT,
-            time_millis=self._tools.now_ms(),
+            time_millis=self._clock.now_ms(),
             total_record_count=self._total_rows(base) + delta_rows,
             delta_record_count=delta_rows,
             watermark=base.watermark,
@@ -224,9 +233,9 @@ class DraftWriter:
 class _Names:
     """Names of one attempt, each on record before it is given out."""
 
-    def __init__(self, folder: str, tools: CommitTools) -> None:
-        self._folder, self._record = folder, tools.record
-        self._id = tools.new_id()
+    def __init__(self, folder: str, clock: Clock, *, record: Callable[[tuple[str, ...]], None]) -> None:
+        self._folder, self._record = folder, record
+        self._id = clock.new_id()
         self._reserved = 0
         self._lists = 0
         self._manifests = 0

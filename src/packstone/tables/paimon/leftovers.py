@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Final
 from packstone.errors import CorruptionError, PackstoneError, RefusedError, storage_sentence
 from packstone.model.codec import dump_record, load_record
 from packstone.model.record_fields import AbsolutePath, RunId
-from packstone.storage.ownership import LEASE_SECONDS, ProcessIdentity
+from packstone.runs.liveness import LEASE_SECONDS, ProcessIdentity
 from packstone.tables.paimon.manifest import read_manifest
 from packstone.tables.paimon.manifest_list import read_manifest_list
 from packstone.tables.paimon.mentions import manifest_lists, metadata_names

@@ -16,7 +16,7 @@ class RetryWait:
     min_ms: int = 10
     max_ms: int = 10_000
 
-    def seconds(self, retry: int, *, draw: float) -> float:
-        """Wait before retry 0, 1, …; ``draw`` is a random number in [0, 1)."""
+    def seconds(self, retry: int, *, random: float) -> float:
+        """Wait before retry 0, 1, …; ``random`` is a random number in [0, 1)."""
         wait_ms = min(self.min_ms * 2 ** min(retry, _MAX_DOUBLINGS), self.max_ms)
-        return wait_ms * (1 + _JITTER_SHARE * draw) / 1000
+        return wait_ms * (1 + _JITTER_SHARE * random) / 1000

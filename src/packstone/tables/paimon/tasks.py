@@ -13,16 +13,17 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import pyarrow as pa
 
 from packstone.errors import CorruptionError, RefusedError, VerificationError
-from packstone.model.unit import How, UnitStatus
+from packstone.model.unit import How, UnitResult, UnitStatus
 from packstone.rewrite.data_files.real_keys import with_real_keys
 from packstone.rewrite.data_files.rows import read_rows
+from packstone.rewrite.kernels.registry import read_through
 from packstone.rewrite.merge.merge_spec import (
     KIND_COLUMN,
     AppendSpec,
@@ -36,15 +37,13 @@ from packstone.rewrite.merged_view.check_facts import to_plain
 from packstone.rewrite.merged_view.merge_and_verify import merge_and_verify
 from packstone.rewrite.merged_view.verify_append import verify_append
 from packstone.rewrite.merged_view.verify_merge import Verified
-from packstone.storage.task_board import Attempt, Job, UnitInputs
-from packstone.tables.deaths import DeathWatch
+from packstone.runs.tasks import Attempt, Job
 from packstone.tables.paimon.binary_row import encode_row
 from packstone.tables.paimon.data_file_meta import DataFileMeta
 from packstone.tables.paimon.leftovers import record_created
 from packstone.tables.paimon.paths import DataFileNames
 from packstone.tables.paimon.table_schema import TableSchema
 from packstone.tables.paimon.written_meta import MetaWriter
-from packstone.tables.unit_failure import FAILURES, describe_failure
 
 if TYPE_CHECKING:
     from packstone.storage.fileio import FileIO
@@ -56,15 +55,14 @@ _ODD: Final = 1  # row kinds that retract are odd
 class PaimonUnit:
     """What should happen to some files of one bucket; either ``merge`` or ``append`` is there."""
 
-    unit: int
+    number: int
     how: How
     level: int
     input_bytes: int
     merge: MergeSpec | None = None
     append: AppendSpec | None = None
     first_sequence: int = 0  # of an append table's rows
-    min_key: bytes = b""  # what the record of a file says that is to be upgraded
-    max_key: bytes = b""
+    upgraded: DataFileMeta | None = None  # the record of a file that is to get a new level
     file_format: str = "parquet"
     compression: str = "zstd"
     to_top: bool = False
@@ -78,86 +76,33 @@ class PaimonUnit:
         return spec.output.directory
 
     @property
-    def inputs(self) -> UnitInputs:
-        """The files that it reads."""
+    def input_files(self) -> tuple[tuple[str, str], ...]:
+        """The files that it decodes, each with the name of its format."""
         files = self.merge.files if self.merge is not None else self.append.inputs if self.append is not None else ()
-        return UnitInputs(number=self.unit, files=tuple((file.path, file.file_format) for file in files))
+        return tuple((file.path, file.file_format) for file in files)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PaimonTask:
-    """The payload of one task."""
+class PaimonContext:
+    """What all units of a task have in common."""
 
-    number: int
-    run_folder: str  # where the names of files are written down
-    deaths: str  # where inputs are noted that ended a process
+    run_folder: str  # where the names of files are recorded
     schema: TableSchema
     names: DataFileNames
     created_ms: int
-    units: tuple[PaimonUnit, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PaimonUnitResult:
-    """What became of one unit."""
-
-    unit: int
-    status: UnitStatus
-    message: str = ""
-    blamed: str = ""
-    how: How = How.REWRITE
-    files: tuple[DataFileMeta, ...] = ()
-    delete_rows: int | None = None  # of a file that is merely upgraded: what it really holds
-    rows_in: int = 0
-    rows_out: int = 0
-    fingerprint: str = ""
-    write_seconds: float = 0.0
-    read_seconds_before: float = 0.0
-    read_seconds_after: float = 0.0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PaimonTaskResult:
-    """What one attempt at a task did."""
-
-    units: tuple[PaimonUnitResult, ...] = field(default=())
-
-
-def run_paimon_task(attempt: Attempt, task: PaimonTask) -> PaimonTaskResult:
-    """Do all units of a task; one that fails does not stop the others."""
-    results = []
-    watch = DeathWatch.begin(attempt, task.deaths, task=task.number, units=unit_inputs(task))
-    for unit in task.units:
-        results.append(_guarded(attempt, task, unit, watch=watch))
-        attempt.mark_done(unit.unit, size_bytes=unit.input_bytes)
-    return PaimonTaskResult(units=tuple(results))
-
-
-def unit_inputs(task: PaimonTask) -> tuple[UnitInputs, ...]:
-    """The files that each unit of a task reads."""
-    return tuple(unit.inputs for unit in task.units)
-
-
-def _guarded(attempt: Attempt, task: PaimonTask, unit: PaimonUnit, *, watch: DeathWatch) -> PaimonUnitResult:
-    try:
-        watch.check(unit.inputs)
-        result = _run_unit(attempt, task, unit)
-        watch.survived(unit.inputs)
-    except FAILURES as error:
-        failure = describe_failure(error)
-        return PaimonUnitResult(unit=unit.unit, status=failure.status, message=failure.message, blamed=failure.blamed)
-    return result
-
-
-def _run_unit(attempt: Attempt, task: PaimonTask, unit: PaimonUnit) -> PaimonUnitResult:
+def merge_and_prove(attempt: Attempt, context: PaimonContext, unit: PaimonUnit) -> UnitResult[DataFileMeta]:
+    """Do one unit: rewrite files, or only give one a new level."""
     unit = _with_real_keys(attempt.io, unit)
-    if unit.how is How.UPGRADE and unit.merge is not None:
-        delete_rows = _inspect(attempt.io, task.schema, unit)
+    if unit.upgraded is not None and unit.merge is not None:
+        delete_rows = _inspect(attempt.io, context.schema, unit)
         if delete_rows == 0 or not unit.to_top:
-            return PaimonUnitResult(unit=unit.unit, status=UnitStatus.WRITTEN, how=How.UPGRADE, delete_rows=delete_rows)
+            upgraded = replace(unit.upgraded, level=unit.level, delete_row_count=delete_rows)
+            return UnitResult(number=unit.number, status=UnitStatus.WRITTEN, how=How.UPGRADE, outputs=(upgraded,))
     if unit.minds_retracts:
         _check_no_retracts(attempt.io, unit)
-    return _rewrite(attempt, task, unit)
+    return _rewrite(attempt, context, unit)
 
 
 def _check_no_retracts(io: FileIO, unit: PaimonUnit) -> None:
@@ -173,21 +118,21 @@ def _check_no_retracts(io: FileIO, unit: PaimonUnit) -> None:
                 )
 
 
-def _rewrite(attempt: Attempt, task: PaimonTask, unit: PaimonUnit) -> PaimonUnitResult:
+def _rewrite(attempt: Attempt, context: PaimonContext, unit: PaimonUnit) -> UnitResult[DataFileMeta]:
     written: list[str] = []
-    attempt = attempt.as_private_as(unit.inputs.paths)
+    attempt = attempt.as_private_as(path for path, _ in unit.input_files)
     try:
-        result, verified = _merge(attempt, unit, name_file=_namer(attempt, task, unit=unit, written=written))
+        result, verified = _merge(attempt, unit, name_file=_namer(attempt, context, unit=unit, written=written))
     except VerificationError:
         raise  # the evidence stays; its names are recorded
     except Exception:
         for path in written:
             attempt.io.remove(path)
         raise
-    return PaimonUnitResult(
-        unit=unit.unit,
+    return UnitResult(
+        number=unit.number,
         status=UnitStatus.WRITTEN,
-        files=_describe(task, unit, result.files),
+        outputs=_describe(context, unit, result.files),
         rows_in=result.rows_in,
         rows_out=result.rows_out,
         fingerprint=str(verified.fingerprint_after),
@@ -206,24 +151,24 @@ def _merge(attempt: Attempt, unit: PaimonUnit, *, name_file: Callable[[int], str
     return result, verify_append(io, unit.append, result.files)
 
 
-def _namer(attempt: Attempt, task: PaimonTask, *, unit: PaimonUnit, written: list[str]) -> Callable[[int], str]:
+def _namer(attempt: Attempt, context: PaimonContext, *, unit: PaimonUnit, written: list[str]) -> Callable[[int], str]:
     """Name files, and write each name down before the file is there."""
     # As unique as the attempt's name, which is random.
-    own = str(uuid.uuid5(uuid.NAMESPACE_URL, f"{attempt.staging}/{unit.unit}/{attempt.name}"))
+    own = str(uuid.uuid5(uuid.NAMESPACE_URL, f"{attempt.staging}/{unit.number}/{attempt.name}"))
 
     def name(number: int) -> str:
-        made = task.names.name(number, uuid=own, file_format=unit.file_format, compression=unit.compression)
+        made = context.names.name(number, uuid=own, file_format=unit.file_format, compression=unit.compression)
         path = f"{unit.directory}/{made}"
-        label = f"{unit.unit:06d}-{attempt.name}-{number}"
-        record_created(attempt.io, task.run_folder, (path,), label=label)
+        label = f"{unit.number:06d}-{attempt.name}-{number}"
+        record_created(attempt.io, context.run_folder, (path,), label=label)
         written.append(path)
         return made
 
     return name
 
 
-def _describe(task: PaimonTask, unit: PaimonUnit, files: tuple[WrittenFile, ...]) -> tuple[DataFileMeta, ...]:
-    writer = MetaWriter(schema=task.schema, level=unit.level, created_ms=task.created_ms)
+def _describe(context: PaimonContext, unit: PaimonUnit, files: tuple[WrittenFile, ...]) -> tuple[DataFileMeta, ...]:
+    writer = MetaWriter(schema=context.schema, level=unit.level, created_ms=context.created_ms)
     if unit.append is None:
         return tuple(writer.describe(file) for file in files)
     described, sequence = [], unit.first_sequence
@@ -243,7 +188,7 @@ def _inspect(io: FileIO, schema: TableSchema, unit: PaimonUnit) -> int:
     for batch in read_rows(io, file, wanted):
         retracts += int(np.count_nonzero(batch.column(KIND_COLUMN).to_numpy(zero_copy_only=False) & _ODD))
         keys += [_key(batch, 0, schema), _key(batch, batch.num_rows - 1, schema)]
-    if (keys[0], keys[-1]) != (unit.min_key, unit.max_key):
+    if unit.upgraded is None or (keys[0], keys[-1]) != (unit.upgraded.min_key, unit.upgraded.max_key):
         raise CorruptionError(
             f"{file.path} does not hold the keys that its manifest records, so its bucket is left alone.",
             file=file.path,
@@ -263,4 +208,6 @@ def _with_real_keys(io: FileIO, unit: PaimonUnit) -> PaimonUnit:
     return replace(unit, merge=with_real_keys(io, unit.merge))
 
 
-PAIMON_JOB: Final = Job(task=PaimonTask, result=PaimonTaskResult, do=run_paimon_task, units=unit_inputs)
+PAIMON_JOB: Final = Job(
+    context=PaimonContext, unit=PaimonUnit, output=DataFileMeta, do=merge_and_prove, read_through=read_through
+)

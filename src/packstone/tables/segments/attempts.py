@@ -20,8 +20,8 @@ from packstone.errors import CorruptionError
 from packstone.model.codec import dump_record, load_record
 from packstone.model.record_fields import RunId, check_relative, check_run
 from packstone.model.segment import SegmentId
+from packstone.runs.liveness import LEASE_SECONDS, ProcessIdentity
 from packstone.storage.fileio import Kind
-from packstone.storage.ownership import LEASE_SECONDS, ProcessIdentity
 from packstone.tables.segments.layout import (
     DATA_FOLDER,
     METADATA_FOLDER,
@@ -153,11 +153,9 @@ def is_dead(io: FileIO, table: str, attempt: str, *, started_ms: int, now_ms: in
     record = read_attempt(io, table, attempt)
     if record is None:
         return now_ms - started_ms > LEASE_SECONDS * 1000
-    if record.process.is_on_this_host():
-        return not record.process.is_running()
     heartbeat = io.stat(heartbeat_path(table, attempt))
     last_ms = record.started_ms if heartbeat is None else heartbeat.mtime_ns // 1_000_000
-    return now_ms - last_ms > LEASE_SECONDS * 1000
+    return record.process.is_dead(heartbeat_seconds=last_ms / 1000, now_seconds=now_ms / 1000)
 
 
 def _list(io: FileIO, folder: str) -> list[Entry]:

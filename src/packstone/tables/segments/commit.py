@@ -13,8 +13,8 @@ ever longer, the more often it lost, would starve beside fresh ones.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from packstone.errors import (
@@ -51,6 +51,7 @@ from packstone.tables.segments.version_times import settle_time
 
 if TYPE_CHECKING:
     from packstone.model.segment import SegmentId
+    from packstone.runs.clock import Clock
     from packstone.storage.fileio import FileIO
     from packstone.tables.segments.column_types import Column
 
@@ -62,58 +63,48 @@ _MOST_ANCESTORS: Final = 64  # so far back it can be told whether a commit is pa
 _MOST_HISTORY_FILES: Final = 16  # beyond, they are joined into one: the status names them all
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CommitTools:
-    """What the service owns: the clock, ids and chance."""
-
-    now_ms: Callable[[], int]
-    new_id: Callable[[], str]
-    draw: Callable[[], float]  # a random number in [0, 1)
-    sleep: Callable[[float], None]
-
-
 def create_table(
-    io: FileIO, table: str, columns: tuple[Column, ...], *, properties: Mapping[str, str], tools: CommitTools
+    io: FileIO, table: str, columns: tuple[Column, ...], *, properties: Mapping[str, str], clock: Clock
 ) -> TableStatus:
     """Make an empty table; InvalidInputError if there is one already."""
     check_can_commit(io, table)
-    now_ms = tools.now_ms()
-    status = new_table(columns, properties, table_id=tools.new_id(), commit=tools.new_id(), now_ms=now_ms)
+    now_ms = clock.now_ms()
+    status = new_table(columns, properties, table_id=clock.new_id(), commit=clock.new_id(), now_ms=now_ms)
     try:
         for folder in metadata_folders(table):
             io.make_dirs(folder)
     except OSError as error:
         raise UnavailableError(f"{storage_sentence(error)} The table was not created.", table=table) from error
     is_old = read_floor(io, table) > status.version  # its first version was cleaned away, so that the number is free
-    if is_old or _publish_surely(io, table, status, tools=tools) is not Publish.OURS:
+    if is_old or _publish_surely(io, table, status, clock=clock) is not Publish.OURS:
         raise InvalidInputError(f"{table} is a segment table already; load into it, or choose another path.")
     write_hint(io, table, status)
     return status
 
 
-def commit_edit(io: FileIO, table: str, edit: Edit, *, tools: CommitTools, operation: str) -> TableStatus:
+def commit_edit(io: FileIO, table: str, edit: Edit, *, clock: Clock, operation: str) -> TableStatus:
     """Publish what the edit makes of the newest version, and return that; the newest one itself if nothing changes.
 
     What the edit raises is passed on, and nothing is committed. ConflictError: every race was lost. CommitUnknownError:
     look before you retry; what the edit names must stay. UnavailableError: the storage failed, nothing was committed.
     """
     check_can_commit(io, table)
-    commit = _Commit(io, table, tools=tools, operation=operation)
+    commit = _Commit(io, table, clock=clock, operation=operation)
     try:
         return commit.run(edit)
     except OSError as error:
         raise UnavailableError(f"{storage_sentence(error)} Nothing was committed.", table=table) from error
 
 
-def commit_delete(io: FileIO, table: str, ids: Iterable[SegmentId], *, tools: CommitTools) -> TableStatus:
+def commit_delete(io: FileIO, table: str, ids: Iterable[SegmentId], *, clock: Clock) -> TableStatus:
     """Delete segments by id; an error tells what became of one that is retired already."""
     wanted = tuple(ids)
 
     def edit(status: TableStatus) -> Change:
         retired = read_retired(io, table, status)
-        return delete_segments(status, wanted, now_ms=tools.now_ms(), retired=retired)
+        return delete_segments(status, wanted, now_ms=clock.now_ms(), retired=retired)
 
-    return commit_edit(io, table, edit, tools=tools, operation="delete")
+    return commit_edit(io, table, edit, clock=clock, operation="delete")
 
 
 def check_can_commit(io: FileIO, table: str) -> None:
@@ -124,9 +115,9 @@ def check_can_commit(io: FileIO, table: str) -> None:
 class _Commit:
     """One commit over its tries."""
 
-    def __init__(self, io: FileIO, table: str, *, tools: CommitTools, operation: str) -> None:
-        self._io, self._table, self._tools, self._operation = io, table, tools, operation
-        self._id = tools.new_id()
+    def __init__(self, io: FileIO, table: str, *, clock: Clock, operation: str) -> None:
+        self._io, self._table, self._clock, self._operation = io, table, clock, operation
+        self._id = clock.new_id()
         self._lists: list[str] = []  # paths of this try, which nothing names before it is published
 
     def run(self, edit: Edit) -> TableStatus:
@@ -134,7 +125,7 @@ class _Commit:
         for number in range(_MOST_TRIES):
             if number:
                 wait = min(_FIRST_WAIT_SECONDS * 2**number, _LONGEST_WAIT_SECONDS)
-                self._tools.sleep(wait * self._tools.draw())
+                self._clock.sleep(wait * self._clock.random())
             base = read_latest(self._io, self._table)
             change = edit(base)
             if self._is_empty(change, base):
@@ -153,7 +144,7 @@ class _Commit:
             if base.version < read_floor(self._io, self._table):  # we slept; publishing would only be taken back
                 self._drop_lists()
                 return None
-            outcome = _publish_surely(self._io, self._table, status, tools=self._tools)
+            outcome = _publish_surely(self._io, self._table, status, clock=self._clock)
         except CommitUnknownError:
             raise
         except (OSError, PackstoneError):
@@ -168,7 +159,7 @@ class _Commit:
     def _draft(self, base: TableStatus, change: Change, *, name: str) -> TableStatus:
         """The next version, with its lists written."""
         self._lists = []
-        clock_ms = self._tools.now_ms()
+        clock_ms = self._clock.now_ms()
         written_ms, ordered_since = settle_time(
             base, now_ms=clock_ms, read_header=lambda version: read_header(self._io, self._table, version)
         )
@@ -245,11 +236,11 @@ def not_known(table: str, status: TableStatus) -> CommitUnknownError:
     )
 
 
-def _publish_surely(io: FileIO, table: str, status: TableStatus, *, tools: CommitTools) -> Publish:
+def _publish_surely(io: FileIO, table: str, status: TableStatus, *, clock: Clock) -> Publish:
     """Publish until the outcome is known: the same bytes for the same number, so a second write changes nothing."""
     for number in range(_UNKNOWN_TRIES):
         if number:
-            tools.sleep(_LONGEST_WAIT_SECONDS * 2**number)
+            clock.sleep(_LONGEST_WAIT_SECONDS * 2**number)
         outcome = publish(io, table, status)
         if outcome is not Publish.UNKNOWN:
             return outcome

@@ -28,7 +28,7 @@ from packstone.errors import (
     UnreadableFileError,
     VerificationError,
 )
-from packstone.model.unit import Verify
+from packstone.model.unit import UnitResult, UnitStatus, Verify
 from packstone.rewrite.inputs.bad_rows import BadField, BadRecords, bad_record_error, to_json_lines
 from packstone.rewrite.inputs.convert_rows import Converter, InputBatch
 from packstone.rewrite.inputs.input_files import InputOptions, InputPiece
@@ -39,9 +39,9 @@ from packstone.rewrite.ordered.ordered_spec import BlockOutput, WrittenBlockFile
 from packstone.rewrite.ordered.row_sorter import RowSorter
 from packstone.rewrite.ordered.verify_ordered import RowDigest, verify_written
 from packstone.rewrite.read_ahead import read_ahead
+from packstone.runs.tasks import Attempt, Job
 from packstone.storage.fileio import abandon_output
 from packstone.storage.stores import store_beside
-from packstone.storage.task_board import Attempt, Job
 from packstone.tables.segments.attempts import drop_created, record_created
 from packstone.tables.segments.layout import data_file_name
 
@@ -76,13 +76,20 @@ class LoadTarget:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LoadTask:
-    """The payload of one task on files."""
+class LoadContext:
+    """What all tasks of a load on files have in common."""
+
+    target: LoadTarget
+    inputs: InputOptions
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadUnit:
+    """Some pieces of files; what becomes of it is one part of the load."""
 
     number: int
-    target: LoadTarget
     pieces: tuple[InputPiece, ...]
-    inputs: InputOptions
+    input_files: tuple[tuple[str, str], ...] = ()
 
     @property
     def input_bytes(self) -> int:
@@ -106,19 +113,18 @@ class LoadResult:
     bad_field: BadField | None = None  # of a load that takes no bad rows
 
 
-def run_load_task(attempt: Attempt, task: LoadTask) -> LoadResult:
+def load_pieces(attempt: Attempt, context: LoadContext, unit: LoadUnit) -> UnitResult[LoadResult]:
     """Load some pieces of files."""
-    schema = unpack_schema(task.target.arrow_schema)
-    batches = (batch for piece in task.pieces for batch in _read_piece(attempt.io, task, piece, schema=schema))
+    target, schema = context.target, unpack_schema(context.target.arrow_schema)
+    batches = (batch for piece in unit.pieces for batch in _read_piece(attempt.io, context, piece, schema=schema))
     # Decoding runs beside converting and sorting.
-    result = write_load(attempt.io, task.target, read_ahead(batches), task=task.number, name=attempt.name)
-    attempt.mark_done(task.number, size_bytes=task.input_bytes)
-    return result
+    result = write_load(attempt.io, target, read_ahead(batches), task=unit.number, name=attempt.name)
+    return UnitResult(number=unit.number, status=UnitStatus.WRITTEN, outputs=(result,))
 
 
-def _read_piece(io: FileIO, task: LoadTask, piece: InputPiece, *, schema: pa.Schema) -> Iterator[InputBatch]:
-    source = store_beside(io, task.target.table, piece.file.path)  # what is loaded need not be where the table is
-    return read_inputs(source, piece, schema=schema, options=task.inputs)
+def _read_piece(io: FileIO, context: LoadContext, piece: InputPiece, *, schema: pa.Schema) -> Iterator[InputBatch]:
+    source = store_beside(io, context.target.table, piece.file.path)  # what is loaded need not be where the table is
+    return read_inputs(source, piece, schema=schema, options=context.inputs)
 
 
 def write_load(io: FileIO, target: LoadTarget, batches: Iterable[InputBatch], *, task: int, name: str) -> LoadResult:
@@ -286,4 +292,4 @@ def _field(error: PackstoneError) -> BadField | None:
     )
 
 
-LOAD_JOB: Final = Job(task=LoadTask, result=LoadResult, do=run_load_task)
+LOAD_JOB: Final = Job(context=LoadContext, unit=LoadUnit, output=LoadResult, do=load_pieces)

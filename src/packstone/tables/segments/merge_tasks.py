@@ -8,20 +8,19 @@ so an attempt that dies leaves only files of known names.
 from __future__ import annotations
 
 import zlib
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from packstone.errors import VerificationError
 from packstone.model.file_format import FileFormat
-from packstone.model.unit import UnitStatus
+from packstone.model.unit import UnitResult, UnitStatus
+from packstone.rewrite.kernels.registry import read_through
 from packstone.rewrite.ordered.ordered_merge import merge_ordered
 from packstone.rewrite.ordered.ordered_spec import OrderedMergeSpec, WrittenBlockFile
 from packstone.rewrite.ordered.verify_ordered import verify_ordered
-from packstone.storage.task_board import Attempt, Job, UnitInputs
-from packstone.tables.deaths import DeathWatch
+from packstone.runs.tasks import Attempt, Job
 from packstone.tables.segments.attempts import record_created
-from packstone.tables.segments.layout import data_file_name, deaths_folder
-from packstone.tables.unit_failure import FAILURES, describe_failure
+from packstone.tables.segments.layout import data_file_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -31,80 +30,30 @@ if TYPE_CHECKING:
 class MergeUnit:
     """One piece of a merge; units are numbered through over all groups of a run."""
 
-    unit: int
+    number: int
     attempt: str  # of the compaction it belongs to
     spec: OrderedMergeSpec
     input_bytes: int
 
+    @property
+    def input_files(self) -> tuple[tuple[str, str], ...]:
+        """The files that it decodes, each with the name of its format."""
+        return tuple((file.path, FileFormat.PARQUET) for file in self.spec.files)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MergeTask:
-    """The payload of one task."""
+class MergeContext:
+    """What all units of a task have in common."""
 
-    number: int
     table: str
-    units: tuple[MergeUnit, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MergeUnitResult:
-    """What became of one unit; ``files`` have absolute paths and stand in the order of keys."""
-
-    unit: int
-    status: UnitStatus
-    message: str = ""
-    blamed: str = ""
-    files: tuple[WrittenBlockFile, ...] = ()
-    rows_in: int = 0
-    rows_out: int = 0
-    fingerprint: str = ""
-    write_seconds: float = 0.0
-    read_seconds_before: float = 0.0
-    read_seconds_after: float = 0.0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MergeTaskResult:
-    """What one try at a task did."""
-
-    units: tuple[MergeUnitResult, ...] = field(default=())
-
-
-def run_merge_task(attempt: Attempt, task: MergeTask) -> MergeTaskResult:
-    """Do all units of a task; one that fails does not stop the others."""
-    results = []
-    watch = DeathWatch.begin(attempt, deaths_folder(task.table), task=task.number, units=unit_inputs(task))
-    for unit in task.units:
-        results.append(_guarded(attempt, task, unit, watch=watch))
-        attempt.mark_done(unit.unit, size_bytes=unit.input_bytes)
-    return MergeTaskResult(units=tuple(results))
-
-
-def unit_inputs(task: MergeTask) -> tuple[UnitInputs, ...]:
-    """The files that each unit of a task reads."""
-    return tuple(_inputs_of(unit) for unit in task.units)
-
-
-def _inputs_of(unit: MergeUnit) -> UnitInputs:
-    return UnitInputs(number=unit.unit, files=tuple((file.path, FileFormat.PARQUET) for file in unit.spec.files))
-
-
-def _guarded(attempt: Attempt, task: MergeTask, unit: MergeUnit, *, watch: DeathWatch) -> MergeUnitResult:
-    try:
-        watch.check(_inputs_of(unit))
-        result = _merge(attempt, task, unit)
-        watch.survived(_inputs_of(unit))
-    except FAILURES as error:
-        failure = describe_failure(error)
-        return MergeUnitResult(unit=unit.unit, status=failure.status, message=failure.message, blamed=failure.blamed)
-    return result
-
-
-def _merge(attempt: Attempt, task: MergeTask, unit: MergeUnit) -> MergeUnitResult:
+def merge_and_prove(attempt: Attempt, context: MergeContext, unit: MergeUnit) -> UnitResult[WrittenBlockFile]:
+    """Merge, sort or join some files; the outputs have absolute paths and are in the order of keys."""
     written: list[str] = []
     attempt = attempt.as_private_as(file.path for file in unit.spec.files)
     try:
-        name_file = _namer(attempt, task, unit=unit, written=written)
+        name_file = _namer(attempt, context, unit=unit, written=written)
         result = merge_ordered(attempt.io, unit.spec, name_file=name_file)
         verified = verify_ordered(attempt.io, unit.spec, result.files)
     except VerificationError:
@@ -113,10 +62,10 @@ def _merge(attempt: Attempt, task: MergeTask, unit: MergeUnit) -> MergeUnitResul
         for path in written:
             attempt.io.remove(path)
         raise
-    return MergeUnitResult(
-        unit=unit.unit,
+    return UnitResult(
+        number=unit.number,
         status=UnitStatus.WRITTEN,
-        files=result.files,
+        outputs=result.files,
         rows_in=result.rows_in,
         rows_out=result.rows_out,
         fingerprint=str(verified.fingerprint_after),
@@ -126,22 +75,24 @@ def _merge(attempt: Attempt, task: MergeTask, unit: MergeUnit) -> MergeUnitResul
     )
 
 
-def _namer(attempt: Attempt, task: MergeTask, *, unit: MergeUnit, written: list[str]) -> Callable[[int], str]:
+def _namer(attempt: Attempt, context: MergeContext, *, unit: MergeUnit, written: list[str]) -> Callable[[int], str]:
     """Name files, and write each name down before the file is there."""
     # A task's name for this try is random: two tries at one unit never write the same file.
     this_try = zlib.crc32(f"{attempt.staging}/{attempt.name}".encode())
     directory = unit.spec.output.directory
 
     def name(number: int) -> str:
-        made = data_file_name(task=unit.unit, number=number, attempt=unit.attempt, attempt_try=this_try)
+        made = data_file_name(task=unit.number, number=number, attempt=unit.attempt, attempt_try=this_try)
         path = f"{directory}/{made}"
-        relative = path.removeprefix(f"{task.table}/")
-        label = f"{unit.unit:06d}-{attempt.name}-{number}"
-        record_created(attempt.io, task.table, unit.attempt, paths=(relative,), label=label)
+        relative = path.removeprefix(f"{context.table}/")
+        label = f"{unit.number:06d}-{attempt.name}-{number}"
+        record_created(attempt.io, context.table, unit.attempt, paths=(relative,), label=label)
         written.append(path)
         return made
 
     return name
 
 
-SEGMENTS_MERGE_JOB: Final = Job(task=MergeTask, result=MergeTaskResult, do=run_merge_task, units=unit_inputs)
+SEGMENTS_MERGE_JOB: Final = Job(
+    context=MergeContext, unit=MergeUnit, output=WrittenBlockFile, do=merge_and_prove, read_through=read_through
+)

@@ -12,20 +12,20 @@ from packstone.tables.segments.layout import segment_folder, status_path, trash_
 from packstone.tables.segments.status_files import raise_floor, read_latest, read_retired
 
 if TYPE_CHECKING:
+    from packstone.runs.clock import Clock
     from packstone.storage.fileio import FileIO
     from packstone.tables.segments.clean import CleanPlan, ExpiredSegment
-    from packstone.tables.segments.commit import CommitTools
     from packstone.tables.segments.dead_attempts import DeadAttempt
     from packstone.tables.segments.edits import Edit
     from packstone.tables.segments.status import StatusEntry, TableStatus
 
 
-def remove_expired(io: FileIO, plan: CleanPlan, *, tools: CommitTools) -> None:
+def remove_expired(io: FileIO, plan: CleanPlan, *, clock: Clock) -> None:
     """Do it; killed anywhere, another clean does the rest."""
     if plan.is_empty:
         return
-    _end_registrations(io, plan, tools=tools)
-    trash = f"{trash_folder(plan.table)}/{tools.now_ms()}"
+    _end_registrations(io, plan, clock=clock)
+    trash = f"{trash_folder(plan.table)}/{clock.now_ms()}"
     awake = _find_awake(io, plan) if plan.attempts else frozenset()
     for attempt in plan.attempts:
         if attempt.attempt not in awake:
@@ -38,27 +38,27 @@ def remove_expired(io: FileIO, plan: CleanPlan, *, tools: CommitTools) -> None:
         _remove_segment(io, plan.table, segment)
     if plan.segments:
         ids = frozenset(segment.id for segment in plan.segments)
-        _commit(io, plan.table, lambda status: cleaned(status, ids), tools=tools)
+        _commit(io, plan.table, lambda status: cleaned(status, ids), clock=clock)
     for file in plan.metadata:
         io.remove(f"{plan.table}/{file.path}")
     for folder in plan.trash:
         io.remove_tree(f"{trash_folder(plan.table)}/{folder.name}")
 
 
-def _end_registrations(io: FileIO, plan: CleanPlan, *, tools: CommitTools) -> None:
+def _end_registrations(io: FileIO, plan: CleanPlan, *, clock: Clock) -> None:
     dead = [attempt.attempt for attempt in plan.attempts if attempt.is_registered]
 
     def edit(status: TableStatus) -> Change:
         changed = status
         retired: list[StatusEntry] = []
         for attempt in dead:
-            change = abandon_attempt(changed, attempt=attempt, now_ms=tools.now_ms())
+            change = abandon_attempt(changed, attempt=attempt, now_ms=clock.now_ms())
             changed = change.status
             retired += change.retired
         return Change(status=changed, retired=tuple(retired))
 
     if dead:
-        _commit(io, plan.table, edit, tools=tools)
+        _commit(io, plan.table, edit, clock=clock)
 
 
 def _find_awake(io: FileIO, plan: CleanPlan) -> frozenset[str]:
@@ -88,5 +88,5 @@ def _remove_segment(io: FileIO, table: str, segment: ExpiredSegment) -> None:
     io.remove_empty_dir(f"{table}/{segment_folder(segment.id)}")
 
 
-def _commit(io: FileIO, table: str, edit: Edit, *, tools: CommitTools) -> TableStatus:
-    return commit_edit(io, table, edit, tools=tools, operation="clean")
+def _commit(io: FileIO, table: str, edit: Edit, *, clock: Clock) -> TableStatus:
+    return commit_edit(io, table, edit, clock=clock, operation="clean")

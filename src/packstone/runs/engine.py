@@ -6,41 +6,35 @@ import os
 import uuid
 from typing import TYPE_CHECKING, Protocol
 
+from packstone.runs.deaths import run_task
+from packstone.runs.tasks import Attempt, count_done_bytes, read_result, write_task
 from packstone.storage.stores import open_store
-from packstone.storage.task_board import (
-    Attempt,
-    Job,
-    ResultT,
-    TaskT,
-    count_done_bytes,
-    read_result,
-    run_task,
-    write_task,
-)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    from packstone.model.unit import OutputT, UnitResult
+    from packstone.runs.tasks import ContextT, Job, Task, UnitT
     from packstone.storage.fileio import FileIO
 
 
 class Engine(Protocol):
-    """Runs tasks and yields their results, in the order of the tasks."""
+    """Runs tasks and yields the results of their units, in the order of the tasks."""
 
     @property
     def parallelism(self) -> int:
-        """How many tasks can run at once; 1 if that cannot be told."""
+        """How many tasks can run at once; 1 if that is not known."""
         ...
 
     def run(
         self,
-        job: Job[TaskT, ResultT],
-        tasks: Sequence[TaskT],
+        job: Job[ContextT, UnitT, OutputT],
+        tasks: Sequence[Task[ContextT, UnitT]],
         *,
         staging: str,
         what: str,
         on_progress: Callable[[int, int], None],
-    ) -> Iterator[ResultT]:
+    ) -> Iterator[UnitResult[OutputT]]:
         """Run all tasks; report (units, bytes) done on the way."""
         ...
 
@@ -62,14 +56,14 @@ class InlineEngine:
 
     def run(
         self,
-        job: Job[TaskT, ResultT],
-        tasks: Sequence[TaskT],
+        job: Job[ContextT, UnitT, OutputT],
+        tasks: Sequence[Task[ContextT, UnitT]],
         *,
         staging: str,
         what: str,  # noqa: ARG002 - Spark shows it in its pages
         on_progress: Callable[[int, int], None],
-    ) -> Iterator[ResultT]:
-        """Run each task when its result is asked for."""
+    ) -> Iterator[UnitResult[OutputT]]:
+        """Run each task when its results are drawn."""
         io = self._io or open_store(staging)
         for task in tasks:
             name = f"a0_{uuid.uuid4().hex[:8]}"
@@ -77,7 +71,7 @@ class InlineEngine:
             write_task(io, staging, task)
             run_task(job, attempt, task.number)
             on_progress(*count_done_bytes(io, staging))
-            yield read_result(io, staging, kind=job.result, number=task.number, attempt=attempt.name)
+            yield from read_result(io, staging, job=job, number=task.number, attempt=attempt.name)
 
     def close(self) -> None:
         """Nothing is held."""
@@ -102,13 +96,13 @@ class LazyEngine:
 
     def run(
         self,
-        job: Job[TaskT, ResultT],
-        tasks: Sequence[TaskT],
+        job: Job[ContextT, UnitT, OutputT],
+        tasks: Sequence[Task[ContextT, UnitT]],
         *,
         staging: str,
         what: str,
         on_progress: Callable[[int, int], None],
-    ) -> Iterator[ResultT]:
+    ) -> Iterator[UnitResult[OutputT]]:
         """Start the engine if this is the first call, and pass on."""
         return self._started().run(job, tasks, staging=staging, what=what, on_progress=on_progress)
 

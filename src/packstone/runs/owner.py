@@ -5,64 +5,21 @@ next number exclusively. Why not one file that is removed and created again: two
 a dead owner would race, and the slower one would remove the file the quicker one has just made (ABA).
 With numbers the slower one finds its number taken, and loses.
 
-Alive or dead: an owner on this host is dead if its process is gone (boot id, pid and start time of the
-process, so that a recycled pid does not count). An owner on another host is dead when its heartbeat, the
-time of its run's heartbeat file, is older than the lease. Another boot or another pid namespace of the same host
-name counts as another host: cloned machines and pods of one node share names, and a wrong guess costs rows while
-the lease costs five minutes. For the same reason ``take_over`` never takes from a process that is seen to run.
+An owner is dead as ``liveness`` says; ``take_over`` never takes from a process that is seen to run.
 """
 
 from __future__ import annotations
 
-import os
-import socket
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from packstone.errors import ConflictError, CorruptionError
 from packstone.model.codec import dump_record, load_record
-from packstone.model.record_fields import AbsolutePath, Pid, RunId
+from packstone.model.record_fields import AbsolutePath, RunId
+from packstone.runs.liveness import ProcessIdentity
 
 if TYPE_CHECKING:
     from packstone.storage.fileio import FileIO
-
-LEASE_SECONDS = 300  # ten missed heartbeats; a driver that pauses longer is in trouble anyway
-HEARTBEAT_SECONDS = 30
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProcessIdentity:
-    """One process of one host, never confused with a later one of the same number."""
-
-    host: str
-    boot_id: str
-    pid: Pid
-    started_ticks: int
-    pid_namespace: str = ""
-
-    @classmethod
-    def mine(cls) -> ProcessIdentity:
-        """Describe this process."""
-        return cls(
-            host=socket.gethostname(),
-            boot_id=_boot_id(),
-            pid=os.getpid(),
-            started_ticks=_started_ticks(os.getpid()),
-            pid_namespace=_pid_namespace(),
-        )
-
-    def is_on_this_host(self) -> bool:
-        """Whether its pid can be looked up here: the same kernel, and the same view of processes."""
-        here = (socket.gethostname(), _boot_id(), _pid_namespace())
-        return self.boot_id != "" and (self.host, self.boot_id, self.pid_namespace) == here
-
-    def is_running(self) -> bool:
-        """Whether this very process runs here now; one that we may not look at counts as running."""
-        ticks = _started_ticks(self.pid)
-        return self.started_ticks == ticks if ticks else _is_out_of_sight(self.pid)
-
-    def __str__(self) -> str:
-        return f"process {self.pid} on {self.host}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,9 +52,7 @@ def is_dead(io: FileIO, owner: Owner, *, now_seconds: float) -> bool:
     heartbeat = io.stat(owner.heartbeat_path)
     if heartbeat is None:  # its run is over, though the process may live on and could not say so (a full disk)
         return True
-    if owner.process.is_on_this_host():
-        return not owner.process.is_running()
-    return now_seconds - heartbeat.mtime_ns / 1e9 > LEASE_SECONDS
+    return owner.process.is_dead(heartbeat_seconds=heartbeat.mtime_ns / 1e9, now_seconds=now_seconds)
 
 
 def may_take_over(io: FileIO, owner: Owner, *, now_seconds: float, take_over: bool) -> bool:
@@ -167,39 +122,3 @@ def release(io: FileIO, folder: str, *, number: int, owner: Owner, unfinished: b
 
 def _path(folder: str, number: int) -> str:
     return f"{folder}/{number:06d}.json"
-
-
-def _boot_id() -> str:
-    try:
-        with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
-            return file.read().strip()
-    except OSError:  # not Linux: the lease decides
-        return ""
-
-
-def _pid_namespace() -> str:
-    try:
-        return os.readlink("/proc/self/ns/pid")
-    except OSError:
-        return ""
-
-
-def _is_out_of_sight(pid: int) -> bool:
-    """Whether there is such a process of another user, hidden from us (/proc mounted with hidepid)."""
-    try:
-        os.kill(pid, 0)
-    except PermissionError:
-        return True
-    except OSError:
-        return False
-    return False
-
-
-def _started_ticks(pid: int) -> int:
-    """When the process began, in clock ticks since boot; 0 if there is none (or it is a zombie)."""
-    try:
-        with open(f"/proc/{pid}/stat", encoding="ascii", errors="replace") as file:
-            fields = file.read().rpartition(")")[2].split()
-    except OSError:
-        return 0
-    return 0 if fields[0] in ("Z", "X") else int(fields[19])

@@ -1,4 +1,8 @@
-"""SIGTERM and Ctrl-C: before a swap they roll back, during one they wait until it is finished."""
+"""SIGTERM and Ctrl-C: before a commit they roll back, during one they wait until it is finished.
+
+Python runs signal handlers in the main thread only, so only its blocks need protection, and only they are counted: a
+run in another thread is not interrupted, and must not make ours look protected while it is not.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +26,7 @@ class Interrupted(BaseException):
 
 
 class _State:
-    deferring = 0
+    deferring = 0  # blocks of the main thread
     held_back: int | None = None
     is_interrupted = False
 
@@ -46,12 +50,15 @@ def interruptible() -> Iterator[None]:
 
 @contextlib.contextmanager
 def finish_first() -> Iterator[None]:
-    """Hold a signal back until the block is done, also if it fails: a swap that began is finished.
+    """Hold a signal back until the block is done, also if it fails: a commit that began is finished.
 
-    The handlers are our own meanwhile, and what was held back goes to those of before: also in a notebook or a
-    driver that never heard of ``interruptible`` a swap is not left half-way.
+    The handlers are our own until then, and what was held back goes to the previous ones: also in a notebook or a
+    driver that never called ``interruptible`` a commit is not left half-way.
     """
-    is_outermost = threading.current_thread() is threading.main_thread() and _State.deferring == 0
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    is_outermost = _State.deferring == 0
     before = {number: signal.getsignal(number) for number in _SIGNALS} if is_outermost else {}
     for number, handler in before.items():
         if handler is not None:  # one that Python did not set cannot be put back

@@ -1,0 +1,230 @@
+"""Inputs that end the process which reads them: noted, tried in a process of their own, and left alone.
+
+One such file would otherwise end the compaction of its whole table, every night. A task leaves a marker when it begins
+and one for each unit that it has done, so the unit in which a process died is known: its inputs are suspects. The next
+attempt, on Spark one of the same job and otherwise the next run, reads each suspect in a child process first:
+
+| the child | the unit |
+|---|---|
+| dies while it reads a file | the file is left alone, with the signal as the reason, until it changes |
+| reads all of them | is done as usual; after three deaths it is left alone for a week, or until its files change |
+
+Notes are files in ``<folder>/<digest of the path>.json``; a unit that was done removes those of its inputs. The second
+row is for what only a merge can show: a fault of a writer, or a merge that needs more memory than there is.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import pickle
+import resource
+import signal
+import subprocess
+import sys
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Final
+
+from packstone.errors import CorruptionError, PackstoneError, UnreadableFileError
+from packstone.model.codec import dump_record, load_record
+from packstone.model.record_fields import AbsolutePath
+from packstone.runs.tasks import Attempt, Job, Task, begin_task, begun_path, find_dead_units, find_stop, run_units
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from packstone.runs.tasks import Unit
+    from packstone.storage.fileio import Entry, FileIO
+
+MAX_DEATHS: Final = 3
+RETRY_SECONDS: Final = 7 * 86_400  # the executors may have got more memory by then
+_CHILD: Final = "from packstone.runs.deaths import read_suspects; read_suspects()"
+
+
+def run_task(job: Job[Any, Any, Any], attempt: Attempt, number: int) -> None:
+    """Do one task, with care for inputs that ended a process before, and leave its results."""
+    task = begin_task(job, attempt, number)
+    run_units(job, attempt, task, guard=DeathWatch.begin(job, attempt, task))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeathNote:
+    """A file that was being read when its process died; with a signal once it is known to be the cause."""
+
+    path: AbsolutePath
+    size_bytes: int
+    mtime_ns: int
+    deaths: int
+    signal: str = ""
+
+    def is_about(self, found: Entry | None) -> bool:
+        """Whether the file is still the one that was noted."""
+        return found is not None and (found.size_bytes, found.mtime_ns) == (self.size_bytes, self.mtime_ns)
+
+
+@dataclass(slots=True, kw_only=True)
+class DeathWatch:
+    """What a task knows about its inputs before it reads them; the ``UnitGuard`` of all tasks."""
+
+    job: Job[Any, Any, Any]
+    attempt: Attempt
+    folder: str
+    marker: str  # what this attempt left when it began
+    suspect: int | None = None  # the unit in which earlier attempts at this task died
+    deaths: int = 0  # how many of them
+    _notes: dict[str, DeathNote] = field(default_factory=dict)
+
+    @classmethod
+    def begin(cls, job: Job[Any, Any, Any], attempt: Attempt, task: Task[Any, Any]) -> DeathWatch:
+        """Read the notes, and find out where earlier attempts at this task stopped."""
+        watch = cls(job=job, attempt=attempt, folder=task.deaths, marker=begun_path(attempt, task.number))
+        if job.read_through is not None and task.deaths:
+            watch._notes = _read_notes(attempt.io, task.deaths)
+            if attempt.number:
+                watch.suspect, watch.deaths = find_stop(attempt, task)
+        return watch
+
+    def check(self, unit: Unit) -> None:
+        """Raise UnreadableFileError if an input ended a process before, or ends the child that reads it now."""
+        if self.suspect == unit.number:
+            self._suspect(unit)
+        if self.job.read_through is None or not self._notes:
+            return
+        files = {path: form for path, form in unit.input_files if self._is_noted(path)}
+        for path in files:
+            if self._notes[path].signal:
+                raise _left_alone(path, self._notes[path].signal)
+        if not files:
+            return
+        found = find_deadly_file(self.attempt.io, tuple(files.items()), read_through=self.job.read_through)
+        if found is not None:
+            path, name = found
+            _write_note(self.attempt.io, self.folder, replace(self._notes[path], signal=name))
+            raise _left_alone(path, name)
+        self._check_not_too_often(unit, tuple(files))
+
+    def survived(self, unit: Unit) -> None:
+        """Forget the suspicion against the inputs of a unit that was done."""
+        for path, _ in unit.input_files if self._notes else ():
+            note = self._notes.get(path)
+            if note is not None and not note.signal:
+                self.attempt.io.remove(_note_path(self.folder, path))
+
+    def _check_not_too_often(self, unit: Unit, paths: tuple[str, ...]) -> None:
+        deaths = max(self._notes[path].deaths for path in paths)
+        if deaths < MAX_DEATHS or any(self._is_old(path) for path in paths):
+            return
+        if self.suspect == unit.number:
+            for path in paths:
+                _write_note(self.attempt.io, self.folder, self._notes[path])
+        raise UnreadableFileError(
+            f"The process that merged these {len(unit.input_files)} files ended {deaths} times without a message, "
+            "though each can be read alone; they are left alone for 7 days, or until one of them changes. Is there too "
+            "little memory?",
+            file="",
+        )
+
+    def _is_noted(self, path: str) -> bool:
+        note = self._notes.get(path)
+        return note is not None and note.is_about(self.attempt.io.stat(path))
+
+    def _is_old(self, path: str) -> bool:
+        """Whether the last death was long ago, by the clock of the store, which stamped our own marker just now."""
+        note = self.attempt.io.stat(_note_path(self.folder, path))
+        now = self.attempt.io.stat(self.marker)
+        return note is not None and now is not None and now.mtime_ns - note.mtime_ns > RETRY_SECONDS * 1_000_000_000
+
+    def _suspect(self, unit: Unit) -> None:
+        for path, _ in unit.input_files:
+            found = self.attempt.io.stat(path)
+            if found is not None and path not in self._notes:
+                self._notes[path] = _new_note(path, found, deaths=self.deaths)
+
+
+def note_deaths(io: FileIO, staging: str, *, folder: str, job: Job[Any, Any, Any]) -> None:
+    """Note the inputs of units in which processes of this host died; ``staging`` holds the staging of all runs."""
+    notes: dict[str, DeathNote] | None = None
+    for unit in find_dead_units(io, staging, job):
+        notes = _read_notes(io, folder) if notes is None else notes
+        for path, _ in unit.input_files:
+            found, before = io.stat(path), notes.get(path)
+            if found is None:
+                continue
+            is_known = before is not None and before.is_about(found)
+            note = replace(before, deaths=before.deaths + 1) if is_known and before else _new_note(path, found)
+            _write_note(io, folder, note)
+            notes[path] = note
+
+
+def find_deadly_file(
+    io: FileIO, files: Sequence[tuple[str, str]], *, read_through: Callable[[FileIO, str, str], None]
+) -> tuple[str, str] | None:
+    """Read files, given as (path, format), in a child; the path and signal of the one that ended it, if one did.
+
+    The child names each file before it reads it, so the last one that it named is to blame.
+    """
+    try:
+        question = pickle.dumps((io, read_through, tuple(files)))
+    except (pickle.PicklingError, TypeError, AttributeError):
+        return None  # a store that cannot travel: nothing can be found out about its files
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+    done = subprocess.run(  # noqa: S603 - our own interpreter and our own code
+        [sys.executable, "-c", _CHILD], input=question, capture_output=True, env=environment, check=False
+    )
+    begun = done.stdout.split()
+    if done.returncode >= 0 or not begun:
+        return None
+    return files[int(begun[-1])][0], _signal_name(-done.returncode)
+
+
+def read_suspects() -> None:
+    """Be the child: read what the parent names; errors are not our matter, the merge reports them by itself."""
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    io, read_through, files = pickle.load(sys.stdin.buffer)  # noqa: S301 - from our own parent process
+    for number, (path, file_format) in enumerate(files):
+        os.write(1, b"%d\n" % number)
+        with contextlib.suppress(PackstoneError, OSError, Exception):
+            read_through(io, path, file_format)
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
+
+
+def _left_alone(path: str, name: str) -> UnreadableFileError:
+    return UnreadableFileError(
+        f"{path} ends the process that reads it ({name}); it is left alone until it changes.", file=path
+    )
+
+
+def _new_note(path: str, found: Entry, *, deaths: int = 1) -> DeathNote:
+    return DeathNote(path=path, size_bytes=found.size_bytes, mtime_ns=found.mtime_ns, deaths=deaths)
+
+
+def _write_note(io: FileIO, folder: str, note: DeathNote) -> None:
+    io.make_dirs(folder)
+    io.replace(_note_path(folder, note.path), dump_record(note))
+
+
+def _read_notes(io: FileIO, folder: str) -> dict[str, DeathNote]:
+    """All notes by path; one that is damaged or filed under another name says nothing."""
+    notes: dict[str, DeathNote] = {}
+    try:
+        names = [entry.name for entry in io.list_dir(folder)]
+    except FileNotFoundError:
+        return notes
+    for name in names:
+        path = f"{folder}/{name}"
+        with contextlib.suppress(CorruptionError, FileNotFoundError):
+            note = load_record(DeathNote, io.read_bytes(path), path=path)
+            if _note_path(folder, note.path) == path:
+                notes[note.path] = note
+    return notes
+
+
+def _note_path(folder: str, path: str) -> str:
+    return f"{folder}/{hashlib.sha256(path.encode()).hexdigest()[:32]}.json"

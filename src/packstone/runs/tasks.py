@@ -1,0 +1,370 @@
+"""Units of work as tasks: packed, run one by one, their results left in a folder, so that every engine works alike.
+
+Payloads and results are files, not closures or rows, so that a task runs alike on classic Spark, through Spark
+Connect and in this process, and so that the driver can count finished work while the job runs. An attempt puts its
+own name on everything it writes; only the results of attempts that the engine reports are used.
+
+::
+
+    task-000001.json               the payload: units, and what they have in common
+    begun-000001-<attempt>.json    which process began an attempt
+    done-000007-<bytes>            unit 7 is done; the bytes are for the progress bar
+    result-000001-<attempt>.json   a result for each unit
+
+Whatever goes wrong with one unit is its result, not an exception: one broken file must not end a job that merges ten
+thousand others.
+"""
+
+from __future__ import annotations
+
+import heapq
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import reduce
+from operator import and_
+from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar
+
+import pyarrow as pa
+
+from packstone.errors import (
+    CorruptionError,
+    PackstoneError,
+    RefusedError,
+    UnavailableError,
+    VerificationError,
+    storage_sentence,
+)
+from packstone.model.codec import dump_record, load_record
+from packstone.model.unit import OutputT, UnitResult, UnitStatus
+from packstone.runs.liveness import ProcessIdentity
+from packstone.storage.fileio import Kind
+
+if TYPE_CHECKING:
+    from packstone.storage.fileio import FileIO
+
+_TASK_BYTES: Final = 32 << 20  # about a second of work; an empty Spark task costs 40 ms
+_TASK_UNITS: Final = 64
+_TASK: Final = "task-"
+_RESULT: Final = "result-"
+_BEGUN: Final = "begun-"
+_DONE: Final = "done-"
+_BEGUN_NAME: Final = re.compile(r"begun-([0-9]{6,9})-\w+\.json")
+
+
+class Unit(Protocol):
+    """The payload of one unit; its number counts through the run."""
+
+    @property
+    def number(self) -> int:
+        """Which unit of the run this is."""
+        ...
+
+    @property
+    def input_bytes(self) -> int:
+        """How much it reads: the measure of its work."""
+        ...
+
+    @property
+    def input_files(self) -> tuple[tuple[str, str], ...]:
+        """The files that it decodes, each with the name of its format; () if a death in it blames no file."""
+        ...
+
+
+ContextT = TypeVar("ContextT")
+UnitT = TypeVar("UnitT", bound=Unit)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attempt:
+    """One try at a task: where it works, and the name on all that it writes."""
+
+    io: FileIO
+    staging: str
+    name: str
+    number: int = 0  # how many attempts at this task came before
+    has_idle_core: bool = False  # no other task uses the machine's other cores at the same time
+
+    def as_private_as(self, paths: Iterable[str]) -> Attempt:
+        """The same try, whose new data files are never more open than any of these files."""
+        if not self.io.capabilities.has_folders:
+            return self  # objects have no modes
+        found = (self.io.stat(path) for path in paths)
+        modes = [entry.permissions.mode for entry in found if entry is not None]
+        return replace(self, io=self.io.limited(reduce(and_, modes, 0o777)))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Task(Generic[ContextT, UnitT]):
+    """The payload of one task: some units, what they have in common, and where deaths are noted ("": nowhere)."""
+
+    number: int
+    context: ContextT
+    units: tuple[UnitT, ...]
+    deaths: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskResult(Generic[OutputT]):
+    """What one attempt at a task did, unit by unit."""
+
+    units: tuple[UnitResult[OutputT], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job(Generic[ContextT, UnitT, OutputT]):
+    """What the units of one kind are; travels to executors by the names of its types and functions."""
+
+    context: type[ContextT]
+    unit: type[UnitT]
+    output: type[OutputT]
+    do: Callable[[Attempt, ContextT, UnitT], UnitResult[OutputT]]
+    read_through: Callable[[FileIO, str, str], None] | None = None  # decode one input (path, format), to try it
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Begun:
+    """Which process began an attempt at a task."""
+
+    process: ProcessIdentity
+
+
+class UnitGuard(Protocol):
+    """What looks at a unit before and after it is done; see ``deaths``."""
+
+    def check(self, unit: Unit) -> None:
+        """Raise a PackstoneError if the unit must not be done."""
+        ...
+
+    def survived(self, unit: Unit) -> None:
+        """Hear that the unit was done."""
+        ...
+
+
+# ---- packing ----
+
+
+def pack_units(
+    units: Sequence[UnitT], *, context: ContextT, parallel: int | None, deaths: str = ""
+) -> list[Task[ContextT, UnitT]]:
+    """Deal units to tasks, the biggest first, tiny ones together; with ``parallel`` to at most that many, balanced."""
+    biggest_first = sorted(units, key=lambda unit: (-unit.input_bytes, unit.number))
+    packs = _deal(biggest_first, parallel) if parallel else _fill(biggest_first)
+    return [Task(number=number, context=context, units=tuple(pack), deaths=deaths) for number, pack in enumerate(packs)]
+
+
+def _fill(units: list[UnitT]) -> list[list[UnitT]]:
+    packs: list[list[UnitT]] = []
+    room = 0
+    for unit in units:
+        if not packs or room < unit.input_bytes or len(packs[-1]) >= _TASK_UNITS:
+            packs.append([])
+            room = _TASK_BYTES
+        packs[-1].append(unit)
+        room -= unit.input_bytes
+    return packs
+
+
+def _deal(units: list[UnitT], parallel: int) -> list[list[UnitT]]:
+    heap: list[tuple[int, int, list[UnitT]]] = [(0, at, []) for at in range(min(parallel, len(units)))]
+    for unit in units:
+        size_bytes, at, pack = heapq.heappop(heap)
+        pack.append(unit)
+        heapq.heappush(heap, (size_bytes + unit.input_bytes, at, pack))
+    return [pack for _, _, pack in sorted(heap, key=lambda item: item[1])]
+
+
+# ---- one attempt ----
+
+
+def write_task(io: FileIO, staging: str, task: Task[Any, Any]) -> None:
+    """Put a payload where its task will look for it."""
+    io.replace(_task_path(staging, task.number), dump_record(task))
+
+
+def begin_task(job: Job[ContextT, UnitT, OutputT], attempt: Attempt, number: int) -> Task[ContextT, UnitT]:
+    """Leave the marker of an attempt and read its payload."""
+    begun = dump_record(Begun(process=ProcessIdentity.mine()))
+    attempt.io.replace(begun_path(attempt, number), begun)
+    return _read_task(attempt.io, attempt.staging, job, number=number)
+
+
+def run_units(
+    job: Job[ContextT, UnitT, OutputT], attempt: Attempt, task: Task[ContextT, UnitT], *, guard: UnitGuard
+) -> None:
+    """Do all units of a task, whatever becomes of one of them, and leave the results under the attempt's name."""
+    results = []
+    for unit in task.units:
+        results.append(_run_unit(job, attempt, task.context, unit=unit, guard=guard))
+        attempt.io.replace(f"{attempt.staging}/{_DONE}{unit.number:06d}-{unit.input_bytes}", b"")
+    path = _result_path(attempt.staging, task.number, attempt.name)
+    attempt.io.replace(path, dump_record(TaskResult(units=tuple(results))))
+
+
+def _run_unit(
+    job: Job[ContextT, UnitT, OutputT], attempt: Attempt, context: ContextT, *, unit: UnitT, guard: UnitGuard
+) -> UnitResult[OutputT]:
+    try:
+        guard.check(unit)
+        result = job.do(attempt, context, unit)
+        guard.survived(unit)
+    except Exception as error:  # noqa: BLE001 - damaged bytes make decoders raise anything
+        return describe_failure(error, number=unit.number)
+    return result
+
+
+def describe_failure(error: Exception, *, number: int) -> UnitResult[Any]:
+    """The result of a unit in which an error happened."""
+    status, blamed = UnitStatus.FAILED, ""
+    match error:
+        case VerificationError():
+            status, message = UnitStatus.MISMATCH, error.message
+        case CorruptionError():
+            status, message, blamed = UnitStatus.UNREADABLE, error.message, str(error.facts.get("file", ""))
+        case RefusedError():
+            status, message = UnitStatus.UNFAITHFUL, error.message
+        case PackstoneError():
+            message = error.message
+        case OSError():
+            message = storage_sentence(error)
+        case pa.ArrowException():
+            message = f"Arrow failed: {error}"
+        case _:
+            message = f"The unit failed: {type(error).__name__} {error}"
+    return UnitResult(number=number, status=status, message=message, blamed=blamed)
+
+
+def check_done(result: UnitResult[Any]) -> None:
+    """Raise what a unit failed of, where nothing can go on without it."""
+    match result.status:
+        case UnitStatus.WRITTEN:
+            return
+        case UnitStatus.MISMATCH:
+            raise VerificationError(result.message)
+        case UnitStatus.UNREADABLE:
+            raise CorruptionError(result.message, file=result.blamed)
+        case UnitStatus.UNFAITHFUL:
+            raise RefusedError(result.message)
+        case _:
+            raise UnavailableError(result.message)
+
+
+def read_result(
+    io: FileIO, staging: str, *, job: Job[Any, Any, OutputT], number: int, attempt: str
+) -> tuple[UnitResult[OutputT], ...]:
+    """Read what the one successful attempt left."""
+    path = _result_path(staging, number, attempt)
+    kind: Any = TaskResult.__class_getitem__(job.output)  # type: ignore[attr-defined] # a type known at run time
+    loaded: TaskResult[OutputT] = load_record(kind, io.read_bytes(path), path=path)
+    return loaded.units
+
+
+def count_done_bytes(io: FileIO, staging: str) -> tuple[int, int]:
+    """Count finished units and their input bytes, by the names of the markers they leave."""
+    units: dict[str, int] = {}
+    try:
+        for entry in io.list_dir(staging):
+            if entry.name.startswith(_DONE):
+                _, unit, size_bytes = entry.name.split("-")
+                units[unit] = int(size_bytes)
+    except FileNotFoundError:
+        return 0, 0
+    return len(units), sum(units.values())
+
+
+# ---- where attempts died ----
+
+
+def find_stop(attempt: Attempt, task: Task[Any, Any]) -> tuple[int | None, int]:
+    """The unit in which earlier attempts at this task stopped without a result, and how many there were."""
+    names = [entry.name for entry in attempt.io.list_dir(attempt.staging)]
+    mine = f"{_BEGUN}{task.number:06d}-{attempt.name}.json"
+    others = [name for name in names if name.startswith(f"{_BEGUN}{task.number:06d}-") and name != mine]
+    results = set(names)
+    stopped = sum(1 for name in others if _result_of(name) not in results)
+    return (_first_undone(names, task.units) if stopped else None), stopped
+
+
+def find_dead_units(io: FileIO, staging: str, job: Job[Any, UnitT, Any]) -> Iterator[UnitT]:
+    """Yield the units, anywhere below a folder, in which a process of this host died; each only once."""
+    try:
+        entries = list(io.list_dir(staging))
+    except (FileNotFoundError, NotADirectoryError):
+        return
+    names = [entry.name for entry in entries]
+    for name in names:
+        begun = _BEGUN_NAME.fullmatch(name)
+        if begun is None or _result_of(name) in names or not _has_died(io, f"{staging}/{name}"):
+            continue
+        try:
+            task = _read_task(io, staging, job, number=int(begun[1]))
+        except (FileNotFoundError, CorruptionError):
+            continue
+        found = _first_undone(names, task.units)
+        yield from (unit for unit in task.units if unit.number == found)
+        io.remove(f"{staging}/{name}")
+    for entry in entries:
+        if entry.kind is Kind.DIRECTORY:
+            yield from find_dead_units(io, f"{staging}/{entry.name}", job)
+
+
+def begun_path(attempt: Attempt, task: int) -> str:
+    """The marker that an attempt leaves when it begins."""
+    return f"{attempt.staging}/{_BEGUN}{task:06d}-{attempt.name}.json"
+
+
+def _has_died(io: FileIO, path: str) -> bool:
+    try:
+        process = load_record(Begun, io.read_bytes(path), path=path).process
+    except (FileNotFoundError, CorruptionError):
+        return False
+    return process.is_on_this_host() and not process.is_running()
+
+
+def _first_undone(names: Iterable[str], units: Iterable[Unit]) -> int | None:
+    done = {name.split("-")[1] for name in names if name.startswith(_DONE)}
+    return next((unit.number for unit in units if f"{unit.number:06d}" not in done), None)
+
+
+def _read_task(io: FileIO, staging: str, job: Job[ContextT, UnitT, Any], *, number: int) -> Task[ContextT, UnitT]:
+    path = _task_path(staging, number)
+    kind: Any = Task.__class_getitem__((job.context, job.unit))  # type: ignore[attr-defined] # types known at run time
+    task: Task[ContextT, UnitT] = load_record(kind, io.read_bytes(path), path=path)
+    return task
+
+
+def _result_of(begun: str) -> str:
+    return f"{_RESULT}{begun.removeprefix(_BEGUN)}"
+
+
+def _task_path(staging: str, number: int) -> str:
+    return f"{staging}/{_TASK}{number:06d}.json"
+
+
+def _result_path(staging: str, number: int, attempt: str) -> str:
+    return f"{staging}/{_RESULT}{number:06d}-{attempt}.json"
+
+
+# ---- progress ----
+
+
+class Progress(Protocol):
+    """Receives what is done of what is to do; the command line draws it."""
+
+    def update(self, *, done_units: int, units: int, done_bytes: int, total_bytes: int) -> None:
+        """Take the present state; called often, from another thread too."""
+        ...
+
+    def close(self) -> None:
+        """Hear that the work has ended."""
+        ...
+
+
+class NoProgress:
+    """Shows nothing: for callers of the library."""
+
+    def update(self, *, done_units: int, units: int, done_bytes: int, total_bytes: int) -> None:
+        """Show nothing."""
+
+    def close(self) -> None:
+        """Nothing was opened."""
