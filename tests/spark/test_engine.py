@@ -96,7 +96,7 @@ def test_many_files_are_looked_into_by_spark(spark, orders):
     (orders.path / "dt=0" / "0007.parquet").write_bytes(b"PAR1 broken PAR1")
     here = HiveTable(str(orders.path)).plan(OPTIONS).outcome
     there = packstone.open(str(orders.path), spark=spark).plan(OPTIONS).outcome
-    assert "packstone: look into 1040 files" in jobs(spark)
+    assert "packstone: inspect 1040 files" in jobs(spark)
     assert (there.units, there.skipped) == (here.units, here.skipped)
     assert sum(len(unit.inputs) for unit in there.units) == 1039
 
@@ -118,8 +118,8 @@ def poison(monkeypatch, spoil):
     """Let ``spoil(context, finish)`` run every attempt on the workers in place of the plain task."""
     plain = engine._task_function
 
-    def make(*arguments):
-        run_tasks = plain(*arguments)
+    def make(*arguments, **options):
+        run_tasks = plain(*arguments, **options)
 
         def run_poisoned(batches):
             from pyspark import TaskContext
@@ -152,8 +152,8 @@ def test_two_attempts_that_both_end(spark, orders, monkeypatch):
     """Of two copies of every task that write to the end, as speculation makes them, one is published."""
     plain = engine._task_function
 
-    def make(*arguments):
-        run_tasks = plain(*arguments)
+    def make(*arguments, **options):
+        run_tasks = plain(*arguments, **options)
 
         def run_twice(batches):
             for batch in batches:

@@ -9,6 +9,8 @@ attempt, on Spark one of the same job and otherwise the next run, reads each sus
 | dies while it reads a file | the file is left alone, with the signal as the reason, until it changes |
 | reads all of them | is done as usual; after three deaths it is left alone for a week, or until its files change |
 
+Deaths of one hour count as one: somebody who kills a command again and again does not accuse its files.
+
 Notes are files in ``<folder>/<digest of the path>.json``; a unit that was done removes those of its inputs. The second
 row is for what only a merge can show: a fault of a writer, or a merge that needs more memory than there is.
 """
@@ -39,6 +41,8 @@ if TYPE_CHECKING:
 
 MAX_DEATHS: Final = 3
 RETRY_SECONDS: Final = 7 * 86_400  # the executors may have got more memory by then
+APART_SECONDS: Final = 3_600
+_NS: Final = 1_000_000_000
 _CHILD: Final = "from packstone.runs.deaths import read_suspects; read_suspects()"
 
 
@@ -131,9 +135,9 @@ class DeathWatch:
 
     def _is_old(self, path: str) -> bool:
         """Whether the last death was long ago, by the clock of the store, which stamped our own marker just now."""
-        note = self.attempt.io.stat(_note_path(self.folder, path))
         now = self.attempt.io.stat(self.marker)
-        return note is not None and now is not None and now.mtime_ns - note.mtime_ns > RETRY_SECONDS * 1_000_000_000
+        note = _note_path(self.folder, path)
+        return now is not None and _is_later(self.attempt.io, note, now.mtime_ns, by_seconds=RETRY_SECONDS)
 
     def _suspect(self, unit: Unit) -> None:
         for path, _ in unit.input_files:
@@ -145,16 +149,19 @@ class DeathWatch:
 def note_deaths(io: FileIO, staging: str, *, folder: str, job: Job[Any, Any, Any]) -> None:
     """Note the inputs of units in which processes of this host died; ``staging`` holds the staging of all runs."""
     notes: dict[str, DeathNote] | None = None
-    for unit in find_dead_units(io, staging, job):
+    for unit, began_ns in find_dead_units(io, staging, job):
         notes = _read_notes(io, folder) if notes is None else notes
         for path, _ in unit.input_files:
             found, before = io.stat(path), notes.get(path)
             if found is None:
                 continue
-            is_known = before is not None and before.is_about(found)
-            note = replace(before, deaths=before.deaths + 1) if is_known and before else _new_note(path, found)
-            _write_note(io, folder, note)
-            notes[path] = note
+            if before is not None and before.is_about(found):
+                if not _is_later(io, _note_path(folder, path), began_ns, by_seconds=APART_SECONDS):
+                    continue
+                notes[path] = replace(before, deaths=before.deaths + 1)
+            else:
+                notes[path] = _new_note(path, found)
+            _write_note(io, folder, notes[path])
 
 
 def find_deadly_file(
@@ -186,6 +193,12 @@ def read_suspects() -> None:
         os.write(1, b"%d\n" % number)
         with contextlib.suppress(PackstoneError, OSError, Exception):
             read_through(io, path, file_format)
+
+
+def _is_later(io: FileIO, note: str, moment_ns: int, *, by_seconds: int) -> bool:
+    """Whether a moment came long after a note was written."""
+    found = io.stat(note)
+    return found is not None and moment_ns - found.mtime_ns > by_seconds * _NS
 
 
 def _signal_name(number: int) -> str:

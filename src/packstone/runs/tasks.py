@@ -285,14 +285,14 @@ def find_stop(attempt: Attempt, task: Task[Any, Any]) -> tuple[int | None, int]:
     return (_first_undone(names, task.units) if stopped else None), stopped
 
 
-def find_dead_units(io: FileIO, staging: str, job: Job[Any, UnitT, Any]) -> Iterator[UnitT]:
-    """Yield the units, anywhere below a folder, in which a process of this host died; each only once."""
+def find_dead_units(io: FileIO, staging: str, job: Job[Any, UnitT, Any]) -> Iterator[tuple[UnitT, int]]:
+    """Yield the units, anywhere below a folder, in which a process of this host died, and when it began; each once."""
     try:
         entries = list(io.list_dir(staging))
     except (FileNotFoundError, NotADirectoryError):
         return
     names = [entry.name for entry in entries]
-    for name in names:
+    for name, mtime_ns in [(entry.name, entry.mtime_ns) for entry in entries]:
         begun = _BEGUN_NAME.fullmatch(name)
         if begun is None or _result_of(name) in names or not _has_died(io, f"{staging}/{name}"):
             continue
@@ -301,7 +301,7 @@ def find_dead_units(io: FileIO, staging: str, job: Job[Any, UnitT, Any]) -> Iter
         except (FileNotFoundError, CorruptionError):
             continue
         found = _first_undone(names, task.units)
-        yield from (unit for unit in task.units if unit.number == found)
+        yield from ((unit, mtime_ns) for unit in task.units if unit.number == found)
         io.remove(f"{staging}/{name}")
     for entry in entries:
         if entry.kind is Kind.DIRECTORY:
