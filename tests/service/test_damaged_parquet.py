@@ -7,6 +7,7 @@ file is either as it was and named, or was merged with the content that DuckDB, 
 
 import contextlib
 import io
+import itertools
 import random
 import signal
 from collections.abc import Iterator
@@ -166,15 +167,18 @@ def content(files: list[Path]) -> tuple[int, int]:
     return total
 
 
-def content_before(folder: Path, data: bytes) -> tuple[int, int]:
-    """What a damaged file holds: DuckDB refuses some that PyArrow reads, so then what PyArrow reads, written anew."""
+def contents_before(folder: Path, data: bytes) -> set[tuple[int, int]]:
+    """What a damaged file holds, by DuckDB, which refuses some, and by PyArrow, whose rows are written anew.
+
+    The two agree but for levels that contradict the values: damage that neither of them notices (1 file in 5,000).
+    """
     path = folder / "before.parquet"
+    found = set()
     path.write_bytes(data)
-    try:
-        return content([path])
-    except duckdb.Error:
-        pq.write_table(pq.read_table(pa.BufferReader(data)), path)
-        return content([path])
+    with contextlib.suppress(duckdb.Error):
+        found.add(content([path]))
+    pq.write_table(pq.read_table(pa.BufferReader(data)), path)
+    return found | {content([path])}
 
 
 @contextlib.contextmanager
@@ -214,10 +218,10 @@ def run_partition(folder: Path, seed: int) -> None:
     left = {name for name in damaged if name in found}
     for name in left:
         assert found[name].read_bytes() == damaged[name], f"seed {seed}: {name} was changed"
-    merged = [content_before(aside, data) for name, data in damaged.items() if name not in left]
-    expected = tuple(map(sum, zip(good, *merged, strict=True)))
+    merged = [contents_before(aside, data) for name, data in damaged.items() if name not in left]
+    expected = {tuple(map(sum, zip(good, *choice, strict=True))) for choice in itertools.product(*merged)}
     outputs = [file for name, file in sorted(found.items()) if name not in left]
-    assert content(outputs) == expected, f"seed {seed}: rows changed"
+    assert content(outputs) in expected, f"seed {seed}: rows changed"
     assert len(outputs) == 1, f"seed {seed}: the good files were not merged"
     named = " ".join(str(skip) for skip in outcome.skipped)
     broken = {skip.what for skip in outcome.skipped if skip.kind is SkipKind.UNREADABLE}
