@@ -14,7 +14,6 @@ from __future__ import annotations
 import contextlib
 import errno
 import functools
-import getpass
 import grp
 import os
 import posixpath
@@ -28,7 +27,7 @@ from packstone.storage.fileio import Capabilities, Entry, Kind, file_mode, folde
 from packstone.storage.hdfs_acl import acl_entries, acl_texts
 from packstone.storage.hdfs_contact import hasty
 from packstone.storage.hdfs_errors import BrokenConnectionError, as_os_errors
-from packstone.storage.hdfs_settings import HdfsSettings, block_bytes_of
+from packstone.storage.hdfs_settings import HdfsSettings, block_bytes_of, find_user
 from packstone.storage.hdfs_writer import HdfsWriter
 from packstone.storage.s3_reader import ObjectReader
 
@@ -213,7 +212,7 @@ class HdfsFileIO:
         """Judge by owner, group and mode; the library cannot ask the NameNode, and a superuser is not recognised."""
         with contextlib.suppress(OSError):
             found = self._info(path)
-            user = self.settings.user or getpass.getuser()
+            user = self.settings.user or find_user(os.environ)
             shift = 6 if found.owner == user else 3 if found.group in _groups() else 0
             return found.permission >> shift & _MAY_WRITE == _MAY_WRITE
         return False
@@ -330,8 +329,8 @@ def _client(pid: int, settings: HdfsSettings) -> Client:  # noqa: ARG001 - the k
     try:
         from hdfs_native import Client  # noqa: PLC0415 - an extra
     except ImportError:
-        message = "hdfs: paths need hdfs-native; install it with: pip install 'packstone[hdfs]'"
-        raise InvalidInputError(message) from None
+        raise InvalidInputError("hdfs: paths need hdfs-native; install it with: pip install hdfs-native") from None
+    settings.act_as_user()
     return Client(settings.url, dict(settings.client))
 
 
