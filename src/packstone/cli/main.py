@@ -35,6 +35,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "history": ("history", "List the runs; show one, forget old ones."),
     "formats": ("formats", "Formats of all tables and partitions of a metastore."),
     "query": ("query", "Rows of a segment or Paimon table through a filter; what it skips."),
+    "bundle": ("bundle", "Pack Python and all packages into one archive for a cluster."),
     "segments": ("segments", "Segment tables: create, load, show, delete and more."),
 }
 
