@@ -69,11 +69,7 @@ class YarnCluster:
         """End both, and the containers that are left."""
         containers = _below(self._running["nodemanager"].pid) if "nodemanager" in self._running else set()
         for process in self._running.values():
-            process.send_signal(signal.SIGTERM)
-        for process in self._running.values():
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                process.wait(20)
-            process.kill()
+            process.kill()  # a NodeManager takes its time otherwise
             process.wait(60)
         for pid in containers:
             with contextlib.suppress(OSError):

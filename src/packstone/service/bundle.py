@@ -64,7 +64,8 @@ LD_LIBRARY_PATH="$here/lib${{LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}}" exec "$here/b
 """
 _COMMAND: Final = "-c 'from packstone.cli.main import main; main()' "
 _JOB_NAME: Final = "packstone_merge.py"
-_JOB: Final = '''"""The classic job: ``spark-submit packstone_merge.py FS PARTITION BLOCKSIZE``; options of ``packstone merge``."""
+_JOB: Final = '''\
+"""The classic job: ``spark-submit packstone_merge.py FS PARTITION BLOCKSIZE``; options of ``packstone merge``."""
 
 import sys
 

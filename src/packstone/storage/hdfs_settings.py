@@ -50,7 +50,8 @@ class HdfsSettings:
         Without Kerberos, the containers of YARN run as the NodeManager's user (``yarn`` or ``nobody``), not as the user
         who submitted the application. With Kerberos, the ticket or token decides.
         """
-        if self.user and is_simple(dict(self.client)) and os.environ.get(_USER) != self.user:
+        acts_as = os.environ.get(_USER) or _os_user()
+        if self.user and self.user != acts_as and is_simple(dict(self.client)):
             os.environ[_USER] = self.user
 
 
@@ -61,13 +62,15 @@ def is_simple(found: Mapping[str, str]) -> bool:
 
 def find_user(environment: Mapping[str, str]) -> str:
     """Return the user as Spark's JVM chooses it: on YARN the one who submitted, not the one who runs containers."""
-    named = environment.get(_USER) or environment.get("SPARK_USER")
-    if named:
-        return named
+    return environment.get(_USER) or environment.get("SPARK_USER") or _os_user()
+
+
+def _os_user() -> str:
+    """Return the user by number: LOGNAME and USER may still name the previous one after `su`."""
     try:
-        return pwd.getpwuid(os.geteuid()).pw_name  # not LOGNAME or USER, which `su` and `sudo` may leave as they were
+        return pwd.getpwuid(os.geteuid()).pw_name
     except KeyError:  # a container may run with a number that has no name
-        return environment.get("USER", "")
+        return ""
 
 
 def read_configuration(environment: Mapping[str, str]) -> dict[str, str]:
