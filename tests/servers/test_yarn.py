@@ -185,7 +185,7 @@ class Orders:
             self._hdfs.put(f"{folder}/part-{number}.parquet", content.getvalue())
         old = int(time.time() * 1000) - 3 * 86_400_000
         for path in (*(f"{folder}/part-{number}.parquet" for number in range(FILES)), folder, self.inside):
-            client.set_owner(path, owner, owner)
+            client.set_owner(path, owner, None)  # the group stays: only its members could give it to an output
             client.set_permission(path, 0o700)
             client.set_times(path, old, old)
         client.set_permission("/data", 0o777)
@@ -292,11 +292,17 @@ def test_driver_killed_in_the_swap(yarn, hdfs, site):
     before = orders.write("dt=20190102", owner="etl")
     make_home(hdfs, "etl")
     (site / "dies.py").write_text(DIES)
-    names = {"/data/orders": orders.inside, "/opt/packstone/packstone_merge.py": f"{site}/dies.py"}
-    command = here(CLUSTER.replace("--files /etc/packstone/history-password", ""), site, **names)
+    names = {
+        "/data/orders": orders.inside,
+        "/opt/packstone/packstone_merge.py": f"{site}/dies.py",
+        "--files /etc/packstone/history-password": "",
+        PAGE_HISTORY: f"sqlite:///{site}/nowhere/history.db",
+    }
+    command = here(CLUSTER, site, **names)
     done = run(["sh", "-c", command], site, HADOOP_USER_NAME="etl")
-    assert (done.returncode, yarn.applications()[0]["finalStatus"]) == (1, "FAILED"), done.stderr[-3000:]
-    assert len(orders.files("dt=20190102")) == FILES - 3  # those who read now miss rows
+    application = yarn.applications()[0]
+    assert (done.returncode, application["finalStatus"]) == (1, "FAILED"), done.stderr[-3000:]
+    assert len(orders.files("dt=20190102")) == FILES - 3, yarn.container_logs(application["id"])  # rows are missing
     recover = [PACKSTONE, "recover", f"{hdfs.url}{orders.inside}", "--format", "json"]
     (site / "other-home").mkdir()
     env = {**hdfs.env, "HADOOP_USER_NAME": "etl", "HOME": f"{site}/other-home"}

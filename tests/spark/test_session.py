@@ -35,10 +35,10 @@ def test_the_jvm_ends_before_it_is_reached(compact):
 
 def test_spark_refuses_a_setting(compact):
     """An error of Spark's own: the sentence has the Java exception, not the name of the call that failed."""
-    done = compact("--master", "nonsense")
+    done = compact("--master", "local[nonsense]")
     (sentence,) = done.stderr.splitlines()
     assert done.returncode == 1
-    assert "Could not parse Master URL: 'nonsense'" in sentence
+    assert "Could not parse Master URL: 'local[nonsense]'" in sentence
     assert "An error occurred while calling" not in sentence
 
 

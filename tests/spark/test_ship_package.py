@@ -67,17 +67,20 @@ def test_a_store_that_executors_cannot_open(spark, package, module, address):
         from packstone.storage.hdfs_settings import HdfsSettings
         from packstone.storage.s3 import S3FileIO, S3Settings
 
-        is_hdfs = address.startswith("hdfs:")
-        io = (
-            HdfsFileIO(HdfsSettings(url="hdfs://127.0.0.1:1")) if is_hdfs else S3FileIO(S3Settings.from_environment({}))
-        )
-        hidden, sys.modules[module] = sys.modules.get(module), None  # as if it were not installed
+        class NotInstalled:
+            @staticmethod
+            def find_spec(name, path=None, target=None):
+                if name.partition(".")[0] == module:
+                    raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+        hdfs, s3 = HdfsFileIO(HdfsSettings(url="hdfs://127.0.0.1:1")), S3FileIO(S3Settings.from_environment({}))
+        hidden = {name: sys.modules.pop(name) for name in tuple(sys.modules) if name.partition(".")[0] == module}
+        sys.meta_path.insert(0, NotInstalled)
         try:
-            io.read_bytes(address)
-        finally:
-            del sys.modules[module]
-            if hidden is not None:
-                sys.modules[module] = hidden
+            (hdfs if address.startswith("hdfs:") else s3).read_bytes(address)
+        finally:  # the worker lives on
+            sys.meta_path.remove(NotInstalled)
+            sys.modules.update(hidden)
         yield from batches
 
     with pytest.raises(Exception, match=package) as failed:

@@ -90,7 +90,7 @@ def open_spark(settings: SparkSettings, *, app_name: str = "packstone") -> Spark
     log_bytes = os.path.getsize(settings.log_path) if settings.log_path else 0
     try:
         with _own_interrupts(), _no_orphans(), _quiet(settings.log_path):
-            spark = builder.getOrCreate()
+            spark = _start(builder)
     except Exception as error:
         where = f" (its log is {settings.log_path})" if settings.log_path else ""
         said = _read_from(settings.log_path, log_bytes) if settings.log_path else ""
@@ -98,6 +98,13 @@ def open_spark(settings: SparkSettings, *, app_name: str = "packstone") -> Spark
     if not remote:
         _ignore_lost_connections(spark)
     return SparkHandle(spark, is_ours=True, is_connect=remote is not None)
+
+
+def _start(builder: Any) -> Any:  # noqa: ANN401 - pyspark's builder, and a session
+    try:
+        return builder.getOrCreate()
+    except Exception as error:
+        raise UnavailableError(str(error)) from error  # now: Py4J asks the JVM for the text, which we are about to end
 
 
 def start_failure(error: str, log: str) -> str:
