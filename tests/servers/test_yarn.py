@@ -283,7 +283,7 @@ sys.exit(run(["merge", *sys.argv[1:]]))
 
 
 def test_driver_killed_in_the_swap(yarn, hdfs, site):
-    """The driver and its JVM die on a node with half of the originals moved away; another machine brings them back.
+    """The driver and its JVM die on a node with some of the originals moved away; another machine brings them back.
 
     The container's folder and HOME are gone with the node, and the history it wrote to is unknown here: all that is
     needed lies beside the table.
@@ -302,7 +302,8 @@ def test_driver_killed_in_the_swap(yarn, hdfs, site):
     done = run(["sh", "-c", command], site, HADOOP_USER_NAME="etl")
     application = yarn.applications()[0]
     assert (done.returncode, application["finalStatus"]) == (1, "FAILED"), done.stderr[-3000:]
-    assert len(orders.files("dt=20190102")) == FILES - 3, yarn.container_logs(application["id"])  # rows are missing
+    left = orders.files("dt=20190102")
+    assert 0 < len(left) < FILES, yarn.container_logs(application["id"])  # who reads now misses rows
     recover = [PACKSTONE, "recover", f"{hdfs.url}{orders.inside}", "--format", "json"]
     (site / "other-home").mkdir()
     env = {**hdfs.env, "HADOOP_USER_NAME": "etl", "HOME": f"{site}/other-home"}
@@ -310,7 +311,7 @@ def test_driver_killed_in_the_swap(yarn, hdfs, site):
         as_other_host = ["unshare", "--uts", "sh", "-c", 'echo elsewhere > /proc/sys/kernel/hostname; exec "$@"', "sh"]
         refused = run([*as_other_host, *recover], site, **env)
         assert refused.returncode == 3, refused.stdout + refused.stderr  # for all it knows, the driver may still run
-        assert len(orders.files("dt=20190102")) == FILES - 3
+        assert orders.files("dt=20190102") == left
         recover = [*as_other_host, *recover, "--take-over"]
     done = run(recover, site, **env)
     assert done.returncode == 0, done.stdout + done.stderr

@@ -65,6 +65,19 @@ def test_an_executor_acts_as_the_drivers_user(hdfs, io_and_folder, environment, 
     assert hdfs.client().get_file_info(f"{folder}/{user}".removeprefix(hdfs.url)).owner == user
 
 
+def test_folders_of_other_users_do_not_hide_the_space(hdfs, io_and_folder):
+    """The NameNode sums up a folder only for who may read all below it; what it does not tell counts as enough."""
+    folder = io_and_folder[1]
+    inside = folder.removeprefix(hdfs.url)
+    hdfs.client().mkdirs(f"{inside}/mine", create_parent=True)
+    hdfs.client().mkdirs(f"{inside}/theirs", permission=0o700, create_parent=True)
+    program = "import pickle, sys; print(pickle.loads(bytes.fromhex(sys.argv[1])).free_bytes(sys.argv[2]))"
+    sent = pickle.dumps(HdfsFileIO(HdfsSettings.from_environment(folder, {**hdfs.env, "HADOOP_USER_NAME": "etl"})))
+    command = [sys.executable, "-c", program, sent.hex(), f"{folder}/mine"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
+    assert int(done.stdout) > 1 << 40
+
+
 def test_kerberos_decides_itself_who_writes(tmp_path):
     """With Kerberos nobody is named: the ticket or the token tells who it is."""
     write_settings(tmp_path / "core-site.xml", {"hadoop.security.authentication": "kerberos"})

@@ -104,6 +104,7 @@ class Bundle:
             *driver[mode],
             "--conf spark.pyspark.python=./env/bin/python",
             "--conf spark.executor.memoryOverhead=1g",
+            "--conf spark.ui.enabled=false",
             f"{shlex.quote(self.job)} {_EXAMPLE}",
         )
 

@@ -73,7 +73,7 @@ def open_spark(settings: SparkSettings, *, app_name: str = "packstone") -> Spark
         from pyspark.sql import SparkSession  # noqa: PLC0415 - a second of imports that planning does not need
     except ImportError:
         raise UnavailableError(
-            "PySpark is not installed; install it with `pip install 'packstone[spark]'`, or give --engine inline."
+            "PySpark is not installed; install it with `pip install pyspark pandas`, or give --engine inline."
         ) from None
     found = _find_session()
     if found is not None:

@@ -308,7 +308,10 @@ class HdfsFileIO:
         return False
 
     def _free_below_quota(self, inside: str) -> int:
-        summary = self.read_summary(self.settings.url + inside)
+        try:
+            summary = self.read_summary(self.settings.url + inside)
+        except PermissionError:  # a sum is only for who may read all that is below: also the folders of other users
+            return _PLENTY
         if summary.space_quota >= NO_QUOTA:
             return _PLENTY
         # A quota counts every copy. How many a new file gets the NameNode decides; what is there tells.
