@@ -35,7 +35,15 @@ if TYPE_CHECKING:
 # What a driver or an executor may need beside the dependencies, and the module that shows whether it is installed.
 EXTRAS: Final = {"hdfs": "hdfs_native", "s3": "obstore", "mysql": "pymysql", "postgres": "psycopg"}
 _ALWAYS: Final = "spark"  # pandas: PySpark refuses mapInArrow without it
-_MODULES: Final = ("ssl", "sqlite3", "lzma", "ctypes", "numpy", "pyarrow.parquet", "fastavro", "packstone.cli.main")
+_MODULES: Final = (
+    *("ssl", "sqlite3", "lzma", "ctypes", "numpy", "pandas", "pyarrow.parquet", "pyarrow.compute", "fastavro"),
+    *(
+        "packstone.cli.run_merge",
+        "packstone.service.hive_table",
+        "packstone.service.open_table",
+        "packstone.history.store",
+    ),
+)
 _OURS: Final = "packstone"
 _FROM_SPARK: Final = frozenset({"pyspark", "py4j"})
 _REQUIREMENT: Final = re.compile(r"\s*([A-Za-z0-9][\w.-]*)\s*(?:\[([^\]]*)\])?[^;]*(?:;(.*))?", re.DOTALL)
@@ -63,6 +71,18 @@ here=$(dirname "$(dirname "$(readlink -f "$0")")")
 LD_LIBRARY_PATH="$here/lib${{LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}}" exec "$here/bin/{python}" {arguments}"$@"
 """
 _COMMAND: Final = "-c 'from packstone.cli.main import main; main()' "
+_TRIAL: Final = """
+import os, py_compile, sys, {modules}
+files = {{getattr(module, "__file__", None) or sys.prefix for module in sys.modules.values()}}
+outside = [file for file in (sys.prefix, *files) if not file.startswith({tree!r})]
+if outside:
+    sys.exit(f"{{outside[0]}} is outside the bundle")
+for file in files:
+    if file.endswith(".py"):
+        # Valid without a look at the source, and without the name of this folder: unpacking changes both.
+        never = py_compile.PycInvalidationMode.UNCHECKED_HASH
+        py_compile.compile(file, dfile=os.path.relpath(file, sys.prefix), doraise=True, invalidation_mode=never)
+"""
 _JOB_NAME: Final = "packstone_merge.py"
 _JOB: Final = '''\
 """The classic job: ``spark-submit packstone_merge.py FS PARTITION BLOCKSIZE``; options of ``packstone merge``."""
@@ -305,13 +325,12 @@ def _copy(source: Path, target: Path) -> None:
 
 
 def _try_out(tree: Path, modules: Sequence[str]) -> None:
-    """Run the copy without any variable of this environment; nothing may come from outside it."""
-    program = (
-        f"import sys, {', '.join(modules)}\n"
-        "files = [getattr(module, '__file__', None) or '' for module in sys.modules.values()]\n"
-        f"outside = [file for file in (sys.prefix, *files) if file and not file.startswith({str(tree)!r})]\n"
-        "sys.exit(f'{outside[0]} is outside the bundle' if outside else 0)\n"
-    )
+    """Run the copy without any variable of this environment; nothing may come from outside it.
+
+    What was imported is compiled on the way. Containers often may not write beside the modules, and would compile them
+    every time.
+    """
+    program = _TRIAL.format(modules=", ".join(modules), tree=str(tree))
     command = [str(tree / "bin" / "python"), "-B", "-c", program]
     done = subprocess.run(  # noqa: S603 - what we have just made
         command, env={"PATH": os.defpath}, cwd="/", capture_output=True, text=True, check=False, timeout=_TRY_SECONDS
