@@ -1,4 +1,4 @@
-"""The classic job: ``spark-submit packstone_merge.py FS PARTITION BLOCKSIZE``; options as of ``packstone merge``."""
+"""The classic job: ``spark-submit packstone_merge.py FS PARTITION BLOCKSIZE``; options of ``packstone merge``."""
 
 import sys
 

@@ -11,12 +11,18 @@ import yaml
 
 DEPLOY = Path(__file__).parents[1] / "deploy"
 _FENCE = re.compile(r"^```sh\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_SUBMIT = re.compile(r"(?:\w+=\S+ )*\S*spark-submit ")
+
+
+def blocks(page: str) -> list[str]:
+    """The shell scripts of a page, in order."""
+    return _FENCE.findall((DEPLOY / page).read_text())
 
 
 def submits(page: str) -> list[list[str]]:
     """The arguments of every ``spark-submit`` on a page, in order."""
-    text = "\n".join(_FENCE.findall((DEPLOY / page).read_text())).replace("\\\n", " ")
-    return [shlex.split(line)[1:] for line in text.splitlines() if line.startswith("spark-submit ")]
+    text = "\n".join(blocks(page)).replace("\\\n", " ")
+    return [shlex.split(line[found.end() :]) for line in text.splitlines() if (found := _SUBMIT.match(line))]
 
 
 def manifests(name: str) -> list[dict]:

@@ -55,6 +55,41 @@ def test_why_a_job_failed(told, expected):
     assert expected in job_error(RuntimeError(f"An error occurred\n  File worker.py\n{told}\n")).message
 
 
+@pytest.mark.parametrize(
+    ("package", "module", "address"),
+    [("hdfs-native", "hdfs_native", "hdfs://127.0.0.1:1/data"), ("obstore", "obstore", "s3://lake/data")],
+)
+def test_a_store_that_executors_cannot_open(spark, package, module, address):
+    """A worker without the library of a store: the sentence says that it is the executors' Python that lacks it."""
+
+    def use_store(batches):
+        from packstone.storage.hdfs import HdfsFileIO
+        from packstone.storage.hdfs_settings import HdfsSettings
+        from packstone.storage.s3 import S3FileIO, S3Settings
+
+        class NotInstalled:
+            @staticmethod
+            def find_spec(name, path=None, target=None):
+                if name.partition(".")[0] == module:
+                    raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+        hdfs, s3 = HdfsFileIO(HdfsSettings(url="hdfs://127.0.0.1:1")), S3FileIO(S3Settings.from_environment({}))
+        hidden = {name: sys.modules.pop(name) for name in tuple(sys.modules) if name.partition(".")[0] == module}
+        sys.meta_path.insert(0, NotInstalled)
+        try:
+            (hdfs if address.startswith("hdfs:") else s3).read_bytes(address)
+        finally:  # the worker lives on
+            sys.meta_path.remove(NotInstalled)
+            sys.modules.update(hidden)
+        yield from batches
+
+    with pytest.raises(Exception, match=package) as failed:
+        spark.range(1).mapInArrow(use_store, "id long").collect()
+    error = job_error(failed.value)
+    assert f"The Python of the executors has no {package}; install it there" in error.message
+    assert "packstone bundle" in error.message
+
+
 def test_a_local_session_is_left_alone(spark, orders):
     """On `local[…]` nothing is added to the session."""
     import packstone

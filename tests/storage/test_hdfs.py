@@ -1,13 +1,17 @@
 """HDFS: what its FileIO promises beyond the common contract, on a real NameNode and DataNode."""
 
 import os
+import pickle
+import pwd
+import subprocess
+import sys
 import time
 from dataclasses import replace
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hdfs_cluster import NameNodeProxy
+from hdfs_cluster import NameNodeProxy, write_settings
 
 from packstone.errors import InvalidInputError
 from packstone.storage import hdfs as hdfs_module
@@ -32,6 +36,53 @@ def lossy(hdfs, io_and_folder):
     io = HdfsFileIO(HdfsSettings(url=proxy.url))
     yield proxy, io, proxy.url + io_and_folder[1].removeprefix(hdfs.url)
     proxy.close()
+
+
+AS_SENT = """
+import os, pickle, sys
+io = pickle.loads(bytes.fromhex(sys.argv[1]))
+io.write_new(sys.argv[2], b"mine")
+print(os.environ.get("HADOOP_USER_NAME"))
+"""
+
+
+@pytest.mark.parametrize(
+    ("environment", "user"),
+    [
+        ({"HADOOP_USER_NAME": "etl", "SPARK_USER": "submitter"}, "etl"),
+        ({"SPARK_USER": "submitter"}, "submitter"),
+        ({"USER": "somebody", "LOGNAME": "somebody"}, pwd.getpwuid(os.geteuid()).pw_name),
+    ],
+)
+def test_an_executor_acts_as_the_drivers_user(hdfs, io_and_folder, environment, user):
+    """What the driver sends decides who writes, not the environment of the process that it is sent to."""
+    folder = io_and_folder[1]
+    hdfs.client().set_permission(folder.removeprefix(hdfs.url), 0o777)
+    sent = pickle.dumps(HdfsFileIO(HdfsSettings.from_environment(folder, {**hdfs.env, **environment})))
+    command = [sys.executable, "-c", AS_SENT, sent.hex(), f"{folder}/{user}"]
+    env = {"PATH": os.defpath, "USER": "nobody", "SPARK_USER": "somebody-else"}
+    subprocess.run(command, env=env, check=True, timeout=60)
+    assert hdfs.client().get_file_info(f"{folder}/{user}".removeprefix(hdfs.url)).owner == user
+
+
+def test_folders_of_other_users_do_not_hide_the_space(hdfs, io_and_folder):
+    """The NameNode sums up a folder only for who may read all below it; what it does not tell counts as enough."""
+    folder = io_and_folder[1]
+    inside = folder.removeprefix(hdfs.url)
+    hdfs.client().mkdirs(f"{inside}/mine", create_parent=True)
+    hdfs.client().mkdirs(f"{inside}/theirs", permission=0o700, create_parent=True)
+    program = "import pickle, sys; print(pickle.loads(bytes.fromhex(sys.argv[1])).free_bytes(sys.argv[2]))"
+    sent = pickle.dumps(HdfsFileIO(HdfsSettings.from_environment(folder, {**hdfs.env, "HADOOP_USER_NAME": "etl"})))
+    command = [sys.executable, "-c", program, sent.hex(), f"{folder}/mine"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
+    assert int(done.stdout) > 1 << 40
+
+
+def test_kerberos_decides_itself_who_writes(tmp_path):
+    """With Kerberos nobody is named: the ticket or the token tells who it is."""
+    write_settings(tmp_path / "core-site.xml", {"hadoop.security.authentication": "kerberos"})
+    settings = HdfsSettings.from_environment("hdfs://nn:8020/", {"HADOOP_CONF_DIR": str(tmp_path), "SPARK_USER": "a"})
+    assert settings.user == ""
 
 
 def test_of_many_processes_one_creates(io_and_folder, children, hdfs):

@@ -5,11 +5,13 @@ from __future__ import annotations
 from packstone.cli.early_signals import INTERRUPTED
 
 # isort: split
+import contextlib
 import importlib
 import itertools
 import logging
 import os
 import sys
+import warnings
 from typing import Any
 
 import click
@@ -33,6 +35,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "history": ("history", "List the runs; show one, forget old ones."),
     "formats": ("formats", "Formats of all tables and partitions of a metastore."),
     "query": ("query", "Rows of a segment or Paimon table through a filter; what it skips."),
+    "bundle": ("bundle", "Pack Python and all packages into one archive for a cluster."),
     "segments": ("segments", "Segment tables: create, load, show, delete and more."),
 }
 
@@ -83,6 +86,8 @@ def run(arguments: list[str]) -> int:
     if not _wants_trace(arguments) and not logging.root.handlers:
         # Py4J logs a traceback for each call that a signal or a dead JVM ends; we say what happened in one sentence.
         logging.root.addHandler(logging.NullHandler())
+    # Under spark-submit stderr goes to stdout, where JSON may be expected. What we use of PySpark works with pandas 3.
+    warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas", FutureWarning)
     try:
         with interruptible():
             result: Any = cli.main(arguments, prog_name="packstone", standalone_mode=False)
@@ -131,12 +136,28 @@ def _fail(message: str, code: int, arguments: list[str], *, is_conflict: bool = 
     from packstone.cli.output import plain_text
 
     click.echo(f"packstone: {plain_text(message)}", err=True)
-    if "--format=json" in arguments or ("--format", "json") in itertools.pairwise(arguments):
+    status = "conflict" if is_conflict else "refused" if code == 3 else "failed"  # noqa: PLR2004 - the exit code
+    failure = {"format_version": 1, "status": status, "message": message}
+    if _given(arguments, "--format") == "json":
         import json
 
-        status = "conflict" if is_conflict else "refused" if code == 3 else "failed"  # noqa: PLR2004 - the exit code
-        click.echo(json.dumps({"format_version": 1, "status": status, "message": message}))
+        click.echo(json.dumps(failure))
+    if (path := _given(arguments, "--output")) is not None:
+        from packstone.cli.output import find_result_file, write_result
+
+        with contextlib.suppress(PackstoneError, OSError):  # the sentence on stderr has said what happened
+            write_result(find_result_file(path), failure)
     return code
+
+
+def _given(arguments: list[str], option: str) -> str | None:
+    """Return what was given for an option, also where click did not get as far as reading it."""
+    for argument, following in itertools.pairwise((*arguments, "")):
+        if argument == option:
+            return following
+        if argument.startswith(f"{option}="):
+            return argument.partition("=")[2]
+    return None
 
 
 def _wants_trace(arguments: list[str]) -> bool:

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 import click
 
+from packstone.cli.output import choose_file
 from packstone.errors import InvalidInputError
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -32,6 +33,13 @@ output_options = _stack(
         default="table",
         show_default=True,
         help="How to print the result.",
+    ),
+    click.option(
+        "--output",
+        metavar="FILE",
+        expose_value=False,
+        callback=choose_file,
+        help="Write the result to this file too, as JSON: a path or an address such as hdfs://nn:9000/FILE.",
     ),
     click.option("--debug", is_flag=True, help="Show a stack trace if something goes wrong."),
 )

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from packstone.errors import UnavailableError
@@ -20,6 +22,11 @@ if TYPE_CHECKING:
 _LOOPBACK = "127.0.0.1"
 _MIN_JAVA = 17
 _STOP_SECONDS = 30  # a JVM that does not stop until then ends with this process
+_GATEWAY = "PYSPARK_GATEWAY_PORT"  # how spark-submit tells PySpark where its JVM listens
+_JVM_ENDED = "JAVA_GATEWAY_EXITED"
+# What the JVM says at its end: an exception, or how spark-submit refuses a call.
+_IN_LOG = re.compile(r'(?:Exception in thread "main" |(?=Error: ))(.+)')
+_LOG_BYTES = 10 << 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,12 +73,13 @@ def open_spark(settings: SparkSettings, *, app_name: str = "packstone") -> Spark
         from pyspark.sql import SparkSession  # noqa: PLC0415 - a second of imports that planning does not need
     except ImportError:
         raise UnavailableError(
-            "PySpark is not installed; install it with `pip install 'packstone[spark]'`, or give --engine inline."
+            "PySpark is not installed; install it with `pip install pyspark pandas`, or give --engine inline."
         ) from None
     found = _find_session()
     if found is not None:
         return SparkHandle(found, is_ours=False, is_connect=is_connect(found))
     remote = settings.remote or (None if settings.master else os.environ.get("SPARK_REMOTE"))
+    settings = replace(settings, log_path=_find_log(settings.log_path) if _starts_jvm(remote) else None)
     _prepare_environment(settings, is_local=_is_local(remote or settings.master or os.environ.get("SPARK_MASTER")))
     builder = SparkSession.builder.appName(app_name)
     builder = builder.remote(remote) if remote else _classic(builder, settings)
@@ -79,15 +87,64 @@ def open_spark(settings: SparkSettings, *, app_name: str = "packstone") -> Spark
         builder = builder.config(key, value)
     if remote and remote.startswith("local"):
         builder = _local_server(builder, settings)
+    log_bytes = os.path.getsize(settings.log_path) if settings.log_path else 0
     try:
         with _own_interrupts(), _no_orphans(), _quiet(settings.log_path):
-            spark = builder.getOrCreate()
+            spark = _start(builder)
     except Exception as error:
         where = f" (its log is {settings.log_path})" if settings.log_path else ""
-        raise UnavailableError(f"Spark could not be started{where}: {str(error).splitlines()[0]}") from error
+        said = _read_from(settings.log_path, log_bytes) if settings.log_path else ""
+        raise UnavailableError(f"Spark could not be started{where}: {start_failure(str(error), said)}") from error
     if not remote:
         _ignore_lost_connections(spark)
     return SparkHandle(spark, is_ours=True, is_connect=remote is not None)
+
+
+def _start(builder: Any) -> Any:  # noqa: ANN401 - pyspark's builder, and a session
+    try:
+        return builder.getOrCreate()
+    except Exception as error:
+        raise UnavailableError(str(error)) from error  # now: Py4J asks the JVM for the text, which we are about to end
+
+
+def start_failure(error: str, log: str) -> str:
+    """Return the line that names why Spark did not start, from PySpark's error and what the JVM wrote to its log.
+
+    PySpark's first line names only the call that failed. The Java exception is on the second line, and if the JVM ended
+    before PySpark could reach it, only in the log.
+    """
+    lines = error.splitlines() or ["no reason given"]
+    if _JVM_ENDED in lines[0]:
+        in_log = [found.group(1) for found in map(_IN_LOG.match, log.splitlines()) if found]
+        return in_log[-1] if in_log else lines[0]
+    causes = [line.strip().removeprefix(": ") for line in lines[1:] if line.startswith((": ", "Caused by: "))]
+    return "; ".join(dict.fromkeys((causes[0], causes[-1]))) if causes else lines[0]
+
+
+def _starts_jvm(remote: str | None) -> bool:
+    """Whether PySpark is going to start a JVM: spark-submit has started it already, a remote session needs none."""
+    return remote.startswith("local") if remote else _GATEWAY not in os.environ
+
+
+def _find_log(path: str | None) -> str | None:
+    """Return a file that the JVM can write its log to: the given one, or a temporary one if HOME is not writable."""
+    if path is None:
+        return None
+    try:
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(path, "ab"):
+            return path
+    except OSError:
+        path = os.path.join(tempfile.mkdtemp(prefix="packstone-logs-"), os.path.basename(path))
+        with open(path, "ab"):
+            return path
+
+
+def _read_from(path: str, start: int) -> str:
+    with contextlib.suppress(OSError), open(path, "rb") as file:
+        file.seek(start)
+        return file.read(_LOG_BYTES).decode(errors="replace")
+    return ""
 
 
 @contextlib.contextmanager
@@ -156,8 +213,9 @@ def _local_server(builder: Any, settings: SparkSettings) -> Any:  # noqa: ANN401
 
 
 def _classic(builder: Any, settings: SparkSettings) -> Any:  # noqa: ANN401 - pyspark's builder
-    _check_java()
-    under_submit = "SPARK_ENV_LOADED" in os.environ or "PYSPARK_GATEWAY_PORT" in os.environ
+    if _starts_jvm(None):
+        _check_java()
+    under_submit = "SPARK_ENV_LOADED" in os.environ or _GATEWAY in os.environ
     if settings.master:
         builder = builder.master(settings.master)
     elif not under_submit and "SPARK_MASTER" in os.environ:
@@ -186,8 +244,6 @@ def _prepare_environment(settings: SparkSettings, *, is_local: bool) -> None:
     bundled = os.path.join(sys.prefix, "java")
     if "JAVA_HOME" not in os.environ and _java_version("java") < _MIN_JAVA and os.path.isdir(bundled):
         os.environ["JAVA_HOME"] = bundled
-    if settings.log_path:
-        os.makedirs(os.path.dirname(settings.log_path), exist_ok=True)
 
 
 def _java_options(log_path: str | None) -> str:

@@ -34,7 +34,8 @@ _PACKAGE: Final = "packstone"
 _SOURCE_MODULE: Final = "pyspark_packstone"  # where Spark looks for format("packstone")
 _LEFT_OUT: Final = frozenset({"__pycache__", "migrations"})  # Alembic's scripts are for the driver's history only
 _THE_SAME_TIME: Final = (1980, 1, 1, 0, 0, 0)  # the same code makes the same archive, whenever it is packed
-_MISSING: Final = re.compile(r"No module named '([\w.]+)'|PACKAGE_NOT_INSTALLED\] (\w+)")
+# Python's own words, PySpark's, and those of our stores, which import their libraries when they are used.
+_MISSING: Final = re.compile(r"No module named '([\w.]+)'|PACKAGE_NOT_INSTALLED\] (\w+)|paths need ([\w-]+); install")
 
 _shipped: weakref.WeakSet[Any] = weakref.WeakSet()
 _lock = threading.Lock()
@@ -77,10 +78,11 @@ def job_error(error: Exception) -> UnavailableError:
     missing = _MISSING.search(line)
     if missing is None:
         return UnavailableError(f"The Spark job failed: {line}")
-    package = missing.group(1) or missing.group(2)
+    package = next(name for name in missing.groups() if name)
     return UnavailableError(
         f"The Python of the executors has no {package}; install it there with what else they need (pyarrow, numpy, "
-        "fastavro), or ship an environment with --archives and name its Python in spark.pyspark.python.",
+        "fastavro), or make an archive with `packstone bundle`, ship it with --archives FILE#env and set "
+        "spark.pyspark.python=./env/bin/python.",
         package=package,
     )
 

@@ -14,7 +14,6 @@ from __future__ import annotations
 import contextlib
 import errno
 import functools
-import getpass
 import grp
 import os
 import posixpath
@@ -29,7 +28,7 @@ from packstone.storage.hdfs_acl import acl_entries, acl_texts
 from packstone.storage.hdfs_contact import hasty
 from packstone.storage.hdfs_errors import BrokenConnectionError, as_os_errors
 from packstone.storage.hdfs_kerberos import client_url
-from packstone.storage.hdfs_settings import HdfsSettings, block_bytes_of
+from packstone.storage.hdfs_settings import HdfsSettings, block_bytes_of, find_user
 from packstone.storage.hdfs_writer import HdfsWriter
 from packstone.storage.s3_reader import ObjectReader
 
@@ -214,7 +213,7 @@ class HdfsFileIO:
         """Judge by owner, group and mode; the library cannot ask the NameNode, and a superuser is not recognised."""
         with contextlib.suppress(OSError):
             found = self._info(path)
-            user = self.settings.user or getpass.getuser()
+            user = self.settings.user or find_user(os.environ)
             shift = 6 if found.owner == user else 3 if found.group in _groups() else 0
             return found.permission >> shift & _MAY_WRITE == _MAY_WRITE
         return False
@@ -310,7 +309,10 @@ class HdfsFileIO:
         return False
 
     def _free_below_quota(self, inside: str) -> int:
-        summary = self.read_summary(self.settings.url + inside)
+        try:
+            summary = self.read_summary(self.settings.url + inside)
+        except PermissionError:  # a sum is only for who may read all that is below: also the folders of other users
+            return _PLENTY
         if summary.space_quota >= NO_QUOTA:
             return _PLENTY
         # A quota counts every copy. How many a new file gets the NameNode decides; what is there tells.
@@ -331,8 +333,8 @@ def _client(pid: int, settings: HdfsSettings) -> Client:  # noqa: ARG001 - the k
     try:
         from hdfs_native import Client  # noqa: PLC0415 - an extra
     except ImportError:
-        message = "hdfs: paths need hdfs-native; install it with: pip install 'packstone[hdfs]'"
-        raise InvalidInputError(message) from None
+        raise InvalidInputError("hdfs: paths need hdfs-native; install it with: pip install hdfs-native") from None
+    settings.act_as_user()
     return Client(client_url(settings.url, os.environ), dict(settings.client))
 
 

@@ -39,8 +39,8 @@ def check_answers(settings: HdfsSettings) -> None:
     try:
         from hdfs_native import Client  # noqa: PLC0415 - an extra
     except ImportError:
-        message = "hdfs: paths need hdfs-native; install it with: pip install 'packstone[hdfs]'"
-        raise InvalidInputError(message) from None
+        raise InvalidInputError("hdfs: paths need hdfs-native; install it with: pip install hdfs-native") from None
+    settings.act_as_user()
     url = settings.url
     try:
         Client(client_url(url, os.environ), dict(hasty(settings).client)).get_file_info("/")

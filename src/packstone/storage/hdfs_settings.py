@@ -8,6 +8,7 @@ each process in its own environment (``KRB5CCNAME``, ``HADOOP_TOKEN_FILE_LOCATIO
 from __future__ import annotations
 
 import os
+import pwd
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
@@ -23,6 +24,7 @@ _BLOCK_BYTES: Final = 128 << 20  # Hadoop's own default
 _UNITS: Final = {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 _FILES: Final = ("core-site.xml", "hdfs-site.xml")
 _DEFAULT_FS: Final = "fs.defaultFS"
+_USER: Final = "HADOOP_USER_NAME"
 # What the library reads of the configuration: name services, security, and how it writes.
 _TRAVELS: Final = ("dfs.", "hadoop.security.", "hadoop.rpc.", "fs.viewfs.", "ipc.client.", _DEFAULT_FS)
 
@@ -33,14 +35,42 @@ class HdfsSettings:
 
     url: str
     client: tuple[tuple[str, str], ...] = ()
-    user: str = ""  # empty: whom HADOOP_USER_NAME, the ticket or the operating system names
+    user: str = ""  # empty: the owner of the Kerberos ticket or token of each process
 
     @classmethod
     def from_environment(cls, address: str, environment: Mapping[str, str]) -> HdfsSettings:
         """Read the Hadoop configuration; ``hdfs:///path`` means its ``fs.defaultFS``."""
         found = read_configuration(environment)
-        user = environment.get("HADOOP_USER_NAME", "")
+        user = find_user(environment) if is_simple(found) else environment.get(_USER, "")
         return cls(url=_root_of(address, found), client=tuple(sorted(found.items())), user=user)
+
+    def act_as_user(self) -> None:
+        """Let this process act as the user whom the driver chose; the library reads that from the environment.
+
+        Without Kerberos, the containers of YARN run as the NodeManager's user (``yarn`` or ``nobody``), not as the user
+        who submitted the application. With Kerberos, the ticket or token decides.
+        """
+        acts_as = os.environ.get(_USER) or _os_user()
+        if self.user and self.user != acts_as and is_simple(dict(self.client)):
+            os.environ[_USER] = self.user
+
+
+def is_simple(found: Mapping[str, str]) -> bool:
+    """Whether the NameNode believes the user name that a client sends; False with Kerberos."""
+    return found.get("hadoop.security.authentication", "simple").lower() == "simple"
+
+
+def find_user(environment: Mapping[str, str]) -> str:
+    """Return the user as Spark's JVM chooses it: on YARN the one who submitted, not the one who runs containers."""
+    return environment.get(_USER) or environment.get("SPARK_USER") or _os_user()
+
+
+def _os_user() -> str:
+    """Return the user by number: LOGNAME and USER may still name the previous one after `su`."""
+    try:
+        return pwd.getpwuid(os.geteuid()).pw_name
+    except KeyError:  # a container may run with a number that has no name
+        return ""
 
 
 def read_configuration(environment: Mapping[str, str]) -> dict[str, str]:

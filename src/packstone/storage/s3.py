@@ -271,7 +271,7 @@ def _open_bucket(settings: S3Settings, bucket: str) -> S3Store:
     try:
         from obstore.store import S3Store  # noqa: PLC0415 - an extra
     except ImportError:
-        raise InvalidInputError("s3: paths need obstore; install it with: pip install 'packstone[s3]'") from None
+        raise InvalidInputError("s3: paths need obstore; install it with: pip install obstore") from None
     config: dict[str, Any] = {}
     if settings.endpoint:
         config |= {"endpoint": settings.endpoint, "aws_endpoint_url_s3": settings.endpoint}

@@ -8,7 +8,6 @@ import os
 import random
 import signal
 import sys
-import tarfile
 import time
 from collections import Counter
 from pathlib import Path
@@ -83,10 +82,6 @@ def test_speculative_copies_double_nothing(cluster, orders, program, rows, tmp_p
 
 
 OTHERS = {
-    "yarn client": (
-        submits("yarn/README.md")[0],
-        {"hdfs://nn:9000/": "file:///", "./env/bin/python": "{python}", "/opt/packstone/bin/python": sys.executable},
-    ),
     "kubernetes": (submits("kubernetes/README.md")[0], {}),
     "cronjob": (cronjob_arguments(), {"$(POD_IP)": "127.0.0.1", "spark.driver.port=7078": "spark.driver.port=0"}),
 }
@@ -101,12 +96,9 @@ def test_the_other_commands_of_deploy(cluster, orders, rows, tmp_path, where):
         os.utime(path, (1, 1))  # older than a day, as the nightly job asks
     arguments, names = OTHERS[where]
     job = next(argument for argument in arguments if argument.endswith("packstone_merge.py"))
-    lake = "/data/orders" if where == "yarn client" else "/mnt/lake/orders"
     here = {name: str(value).format(python=cluster.python) for name, value in names.items()}
-    here |= {job: REPO / "packstone_merge.py", lake: orders.path}
+    here |= {job: REPO / "packstone_merge.py", "/mnt/lake/orders": orders.path}
     here |= {"dt=20190101": "dt=0"} if where != "cronjob" else {}
-    with tarfile.open(tmp_path / "packstone-env.tar.gz", "w:gz"):
-        pass  # its Python is swapped for one that is here
     done = cluster.submit(swapped(arguments, here), folder=tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr[-3000:]
     assert json.loads(done.stdout)["files_after"] == len(orders.files()) == 1

@@ -60,16 +60,18 @@ def container(tmp_path):
 
 
 def test_a_wheel_and_an_environment_go_along(cluster, container, orders, rows):
-    """As deploy/yarn says for cluster mode: nobody has a package; a wheel and an environment are all it takes."""
+    """As deploy/yarn says of --py-files: nobody has a package; a wheel and an environment are all it takes."""
     orders.write(partitions=1)
     before = rows(orders.path)
     python = container / "env" / "bin" / "python"
     assert can_import(python, "click")
     assert not can_import(python, "packstone")
-    names = {"hdfs://nn:9000/": "file:///", "/data/orders": orders.path, "dt=20190101": "dt=0"}
+    shipped = ["--archives", "packstone-env.tar.gz#env", "--py-files", "packstone.zip"]
+    settings = ["--conf", "spark.pyspark.python=./env/bin/python"]
+    job = ["packstone_merge.py", "file:///", f"{orders.path}/dt=0", "120M", "--format", "json"]
     env = {"PYTHONPATH": "", "PYSPARK_PYTHON": "", "PYSPARK_DRIVER_PYTHON": ""}
     env["PACKSTONE_HISTORY"] = f"sqlite:///{container}/history.db"
-    done = cluster.submit(swapped(submits("yarn/README.md")[1], names), env=env, folder=container)
+    done = cluster.submit([*shipped, *settings, *job], env=env, folder=container)
     assert done.returncode == 0, done.stdout + done.stderr[-3000:]
     assert "packstone:" not in done.stderr  # the history was made too, by scripts that are in the archive
     assert json.loads(done.stdout)["files_after"] == len(orders.files()) == 1

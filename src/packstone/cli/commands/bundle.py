@@ -1,0 +1,51 @@
+"""``packstone bundle OUT.tar.gz``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from packstone.cli import options
+
+if TYPE_CHECKING:
+    from packstone.service.bundle import Bundle
+
+
+@click.command("bundle", short_help="Pack Python and all packages into one archive for a cluster.")
+@click.argument("target", metavar="OUT.tar.gz", type=click.Path(path_type=Path, resolve_path=True))
+@click.option(
+    "--extra",
+    "extras",
+    multiple=True,
+    type=click.Choice(["hdfs", "s3", "mysql", "postgres"]),
+    help="Include these packages; may be repeated. Default: those that are installed here.",
+)
+@options.output_options
+def command(target: Path, extras: tuple[str, ...], output_format: str, debug: bool) -> int:  # noqa: ARG001 - debug: main
+    """Pack this Python, its packages and Packstone into OUT.tar.gz, for a cluster whose nodes have none of them.
+
+    Nothing is downloaded: the packages are those that are installed here. Beside the archive goes packstone_merge.py,
+    the job for spark-submit, and the commands that use both are printed.
+    """
+    from packstone.cli.output import show
+    from packstone.service.bundle import write_bundle
+
+    bundle = write_bundle(target, extras=extras)
+    show(bundle.to_json(), output_format=output_format, draw=lambda console: _draw(console, bundle))
+    return 0
+
+
+def _draw(console: Any, bundle: Bundle) -> None:  # noqa: ANN401 - a rich console
+    from packstone.cli.draw import draw_lines
+    from packstone.model.sizes import format_bytes
+
+    where = {"client": "the driver here, the executors on YARN", "cluster": "the driver on YARN too"}
+    packages = ", ".join(f"{name} {version}" for name, version in bundle.packages)
+    draw_lines(console, [f"wrote {bundle.path}: {format_bytes(bundle.size_bytes)}, for {bundle.platform}"])
+    draw_lines(console, [f"wrote {bundle.job}: the job", f"holds Python {bundle.python}, {packages}"])
+    for mode, text in where.items():
+        console.print()
+        console.out(f"# {text}")
+        console.out(" \\\n    ".join(bundle.submit_lines(mode)), highlight=False)
