@@ -16,7 +16,7 @@ import pytest
 FOLDER = Path(__file__).parent / "testdata" / "outcomes"
 PAIMON = Path(__file__).parent / "testdata" / "paimon"
 VARYING = {"seconds", "verify_seconds", "swap_ms", "bytes_after", "bytes_before", "cost", "run", "fingerprint"}
-VARYING |= {"read_seconds_before", "read_seconds_after", "rewrite_bytes"}
+VARYING |= {"why_bigger", "read_seconds_before", "read_seconds_after", "rewrite_bytes"}
 
 
 def make_hive(lake):

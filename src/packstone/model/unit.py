@@ -17,6 +17,11 @@ OutputT = TypeVar("OutputT")
 UNEXPLAINED_GROWTH_PCT: Final = 2
 
 
+def is_notably_bigger(before_bytes: int, after_bytes: int) -> bool:
+    """Whether outputs of this size need an explanation."""
+    return after_bytes * 100 > before_bytes * (100 + UNEXPLAINED_GROWTH_PCT)
+
+
 class How(StrEnum):
     """In which way a unit's inputs become its output."""
 
@@ -60,7 +65,7 @@ class UnitSpec:
 
     def is_bigger(self, size_bytes: int) -> bool:
         """Whether an output of this size needs an explanation."""
-        return size_bytes * 100 > self.input_bytes * (100 + UNEXPLAINED_GROWTH_PCT)
+        return is_notably_bigger(self.input_bytes, size_bytes)
 
     @property
     def input_files(self) -> tuple[tuple[str, str], ...]:
@@ -97,7 +102,6 @@ class StagedFile:
     mtime_ns: int = 0
     ordered: bool = False
     copied_columns: tuple[int, ...] = ()
-    why_bigger: str = ""  # empty unless the output is notably bigger than its inputs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,6 +117,7 @@ class UnitResult(Generic[OutputT]):
     rows_in: int = 0
     rows_out: int = 0
     fingerprint: str = ""
+    why_bigger: str = ""  # empty unless the outputs are notably bigger than the inputs
     write_seconds: float = 0.0
     read_seconds_before: float = 0.0
     read_seconds_after: float = 0.0

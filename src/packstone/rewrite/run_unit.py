@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Final
 
 from packstone.errors import PackstoneError, UnfaithfulError, UnreadableFileError, VerificationError
 from packstone.model.megabytes import format_mb
-from packstone.model.sizes import format_bytes
 from packstone.model.unit import StagedFile, UnitResult, UnitSpec, UnitStatus, Verify
 from packstone.rewrite.blame_file import blame_file, one_line
 from packstone.rewrite.kernels.registry import kernel_of
+from packstone.rewrite.parquet.growth import growth_sentence
 from packstone.rewrite.proof.fingerprint import Fingerprint
 
 if TYPE_CHECKING:
@@ -101,7 +101,6 @@ def _write_and_verify(io: FileIO, spec: UnitSpec, *, staged: str) -> UnitResult[
         mtime_ns=found.mtime_ns,
         ordered=done.ordered,
         copied_columns=done.copied,
-        why_bigger=_why_bigger(spec, found.size_bytes, done=done),
     )
     return UnitResult(
         number=spec.number,
@@ -110,6 +109,7 @@ def _write_and_verify(io: FileIO, spec: UnitSpec, *, staged: str) -> UnitResult[
         rows_in=before.rows,
         rows_out=after.rows,
         fingerprint=str(after),
+        why_bigger=_why_bigger(spec, found.size_bytes, done=done),
         how=done.how,
         write_seconds=written - began,
         read_seconds_before=read_before - written,
@@ -135,12 +135,9 @@ def _why_bigger(spec: UnitSpec, size_bytes: int, *, done: Written) -> str:
     """Explain an output that is notably bigger than its inputs; empty for any other."""
     if not spec.is_bigger(size_bytes):
         return ""
-    grown_pct = size_bytes * 100 / max(1, spec.input_bytes) - 100
     reason = done.why_bigger if spec.codec == "keep" else f"it was written with --codec {spec.codec}"
-    return (
-        f"{len(spec.inputs)} files of {format_bytes(spec.input_bytes)} became one of {format_bytes(size_bytes)} "
-        f"(+{grown_pct:.1f} %): {reason or f'{done.how} adds to the bytes of its inputs'}"
-    )
+    reason = reason or f"{done.how} adds to the bytes of its inputs"
+    return growth_sentence(len(spec.inputs), spec.input_bytes, 1, output_bytes=size_bytes, reason=reason)
 
 
 def _read(io: FileIO, spec: UnitSpec, paths: list[str], *, done: Written) -> Fingerprint:

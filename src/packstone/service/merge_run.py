@@ -398,7 +398,7 @@ def _unit_outcome(spec: UnitSpec, result: UnitResult[StagedFile]) -> UnitOutcome
         seconds=result.seconds,
         read_seconds_before=result.read_seconds_before,
         read_seconds_after=result.read_seconds_after,
-        why_bigger=result.outputs[0].why_bigger,
+        why_bigger=result.why_bigger,
     )
 
 

@@ -414,6 +414,7 @@ def _unit_outcome(
         rows=sum(result.rows_out for result in results),
         fingerprint=results[0].fingerprint if len(results) == 1 else "",
         seconds=sum(result.seconds for result in results),
+        why_bigger="; ".join(result.why_bigger for result in results if result.why_bigger),
         read_seconds_before=sum(result.read_seconds_before for result in results),
         read_seconds_after=sum(result.read_seconds_after for result in results),
     )

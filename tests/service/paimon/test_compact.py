@@ -482,3 +482,15 @@ def test_the_plan_of_an_append_table_shows_all_rounds(tmp_path, name, least):
     assert len(planned.units) == len(done.units) >= 1
     assert (planned.files_before, planned.files_after) == (done.files_before, done.files_after)
     assert table.plan(options).outcome.units == ()
+
+
+def test_outputs_that_grow_are_explained(lake):
+    """Written without compression they are bigger than their inputs: the outcome says by how much, and why."""
+    lake.append(dict.fromkeys(range(20_000), 7))
+    lake.append(dict.fromkeys(range(10_000, 30_000), 8))
+    options = PaimonOptions(strategy=PaimonStrategy.FULL, overrides=(("file.compression", "none"),))
+    outcome = PaimonTable(lake.table).compact(options)
+    assert sum(unit.bytes_after for unit in outcome.units) > sum(unit.bytes_before for unit in outcome.units)
+    for unit in outcome.units:
+        assert "became one of" in unit.why_bigger
+        assert "column" in unit.why_bigger

@@ -41,7 +41,7 @@ def _explain_size(io: FileIO, paths: Sequence[str], output: str, *, spec: UnitSp
     found = io.stat(output)
     if spec.codec != "keep" or found is None or not spec.is_bigger(found.size_bytes):
         return done
-    return replace(done, why_bigger=explain_growth(io, paths, output))
+    return replace(done, why_bigger=explain_growth(io, paths, (output,)))
 
 
 def check_readable(io: FileIO, paths: Sequence[str], output: str, *, written: Written) -> None:

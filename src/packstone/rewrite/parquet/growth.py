@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from packstone.model.sizes import format_bytes
+from packstone.model.unit import is_notably_bigger
 from packstone.rewrite.parquet.footer import open_parquet
 
 if TYPE_CHECKING:
@@ -26,9 +27,30 @@ class _Columns:
     file_bytes: int = 0
 
 
-def explain_growth(io: FileIO, inputs: Sequence[str], output: str) -> str:
-    """Name the columns that grew most and why; all footers are read again, so ask only if the file did grow."""
-    before, after = _survey(io, inputs), _survey(io, (output,))
+def describe_growth(
+    io: FileIO, inputs: Sequence[tuple[str, str]], outputs: Sequence[tuple[str, int]], *, input_bytes: int
+) -> str:
+    """Explain outputs (path, bytes) that are notably bigger than their inputs (path, format); empty for any others."""
+    output_bytes = sum(size_bytes for _, size_bytes in outputs)
+    if not is_notably_bigger(input_bytes, output_bytes):
+        return ""
+    is_parquet = all(form == "parquet" for _, form in inputs) and all(path.endswith(".parquet") for path, _ in outputs)
+    reason = explain_growth(io, [path for path, _ in inputs], [path for path, _ in outputs]) if is_parquet else ""
+    return growth_sentence(len(inputs), input_bytes, len(outputs), output_bytes=output_bytes, reason=reason)
+
+
+def growth_sentence(files: int, input_bytes: int, outputs: int, *, output_bytes: int, reason: str) -> str:
+    """Say by how much the inputs grew, and why."""
+    grown_pct = output_bytes * 100 / max(1, input_bytes) - 100
+    return (
+        f"{files} files of {format_bytes(input_bytes)} became {'one' if outputs == 1 else outputs} of "
+        f"{format_bytes(output_bytes)} (+{grown_pct:.1f} %): {reason or 'they were compressed better by their writer'}"
+    )
+
+
+def explain_growth(io: FileIO, inputs: Sequence[str], outputs: Sequence[str]) -> str:
+    """Name the columns that grew most and why; all footers are read again, so ask only if the files did grow."""
+    before, after = _survey(io, inputs), _survey(io, outputs)
     grown = after.size_bytes.copy()
     grown.subtract(before.size_bytes)
     named = [(path, more) for path, more in grown.most_common(_NAMED_COLUMNS) if more > 0]

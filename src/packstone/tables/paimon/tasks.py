@@ -37,6 +37,7 @@ from packstone.rewrite.merged_view.check_facts import to_plain
 from packstone.rewrite.merged_view.merge_and_verify import merge_and_verify
 from packstone.rewrite.merged_view.verify_append import verify_append
 from packstone.rewrite.merged_view.verify_merge import Verified
+from packstone.rewrite.parquet.growth import describe_growth
 from packstone.runs.tasks import Attempt, Job
 from packstone.tables.paimon.binary_row import encode_row
 from packstone.tables.paimon.data_file_meta import DataFileMeta
@@ -136,6 +137,12 @@ def _rewrite(attempt: Attempt, context: PaimonContext, unit: PaimonUnit) -> Unit
         rows_in=result.rows_in,
         rows_out=result.rows_out,
         fingerprint=str(verified.fingerprint_after),
+        why_bigger=describe_growth(
+            attempt.io,
+            unit.input_files,
+            [(file.path, file.size_bytes) for file in result.files],
+            input_bytes=unit.input_bytes,
+        ),
         write_seconds=result.read_seconds + result.merge_seconds + result.write_seconds,
         read_seconds_before=verified.seconds_before,
         read_seconds_after=verified.seconds_after,

@@ -18,6 +18,7 @@ from packstone.rewrite.kernels.registry import read_through
 from packstone.rewrite.ordered.ordered_merge import merge_ordered
 from packstone.rewrite.ordered.ordered_spec import OrderedMergeSpec, WrittenBlockFile
 from packstone.rewrite.ordered.verify_ordered import verify_ordered
+from packstone.rewrite.parquet.growth import describe_growth
 from packstone.runs.tasks import Attempt, Job
 from packstone.tables.segments.attempts import record_created
 from packstone.tables.segments.layout import data_file_name
@@ -69,6 +70,12 @@ def merge_and_prove(attempt: Attempt, context: MergeContext, unit: MergeUnit) ->
         rows_in=result.rows_in,
         rows_out=result.rows_out,
         fingerprint=str(verified.fingerprint_after),
+        why_bigger=describe_growth(
+            attempt.io,
+            unit.input_files,
+            [(file.path, file.size_bytes) for file in result.files],
+            input_bytes=unit.input_bytes,
+        ),
         write_seconds=result.read_seconds + result.merge_seconds + result.write_seconds,
         read_seconds_before=verified.seconds_before,
         read_seconds_after=verified.seconds_after,
