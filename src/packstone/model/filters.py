@@ -17,6 +17,13 @@ class Filters:
     exclude: tuple[str, ...] = ()
     window: TimeWindow | None = None
 
+    def check_honoured(self, honoured: frozenset[str], *, family: str) -> None:
+        """Raise InvalidInputError for a condition that a family cannot apply: ignored, it would touch too much."""
+        given = {"where": self.where, "older_than": self.older_than_seconds, "exclude": self.exclude}
+        for name, value in given.items():
+            if value and name not in honoured:
+                raise InvalidInputError(f"{family} cannot be filtered by {name.replace('_', '-')}.", filter=name)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Budget:

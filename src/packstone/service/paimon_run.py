@@ -63,6 +63,7 @@ if TYPE_CHECKING:
     from packstone.tables.paimon.tasks import PaimonUnit
 
 GROUP_UNITS = 2_000
+SPACE_MARGIN_PCT = 10
 _REPLANS = 3  # how often a bucket is tried again that others keep changing
 
 
@@ -196,8 +197,8 @@ class PaimonRun:
             self._groups += 1
             staging = self.session.staging(self._groups)
             make_staging(self.store.io, self.session.state, staging)
+            group = self._with_room(group)
             self._make_units(group)
-            self._check_room(group)
             try:
                 self._run_units(group, staging)
             except VerificationError:
@@ -216,14 +217,19 @@ class PaimonRun:
                 made = () if needs_no_task(planned) else self._maker.make(work.plan, planned, index_entries=entries)
                 work.units.append((planned, tuple(made)))
 
-    def _check_room(self, group: Sequence[BucketWork]) -> None:
-        need = sum(work.plan.rewrite_bytes for work in group)
+    def _with_room(self, group: Sequence[BucketWork]) -> list[BucketWork]:
+        """Leave out the buckets for whose merged files there is no space."""
         free = self.store.io.free_bytes(self.store.path)
-        if need > free:
-            raise UnavailableError(
-                f"The merged files need up to {format_bytes(need)} and {format_bytes(free)} are free at "
-                f"{self.store.path}; make room, or compact fewer buckets at once."
-            )
+        kept: list[BucketWork] = []
+        for work in group:
+            need = work.plan.rewrite_bytes * (100 + SPACE_MARGIN_PCT) // 100
+            if need > free:
+                why = f"its merged files need {format_bytes(need)} and {format_bytes(free)} are free at the table"
+                self._skip(work.plan, why, SkipKind.REFUSED)
+                continue
+            free -= need
+            kept.append(work)
+        return kept
 
     def _run_units(self, group: list[BucketWork], staging: str) -> None:
         payloads = [unit for work in group for unit in work.payloads]
@@ -321,9 +327,10 @@ class PaimonRun:
                 self._remove_outputs(work)
             return []
         self.commit_ms += (time.perf_counter() - began) * 1000
-        again = [self._next_round(work, edits[work.bucket_id]) for work in committed]
+        following = (self._next_round(work, edits[work.bucket_id]) for work in committed)
+        again = [work for work in following if work is not None and self._take_up(work.plan)]
         lost = [(conflict, by_bucket[conflict.partition, conflict.bucket]) for conflict in report.conflicting]
-        return [work for work in again if work is not None] + self._plan_lost(lost)
+        return [*again, *self._plan_lost(lost)]
 
     def _note_report(self, report: CommitReport, committed: list[tuple[BucketWork, Edit]]) -> None:
         if report.published is not None:
@@ -354,7 +361,7 @@ class PaimonRun:
         found = []
         for bucket in self.planner.read_again(latest, wanted):
             plan = self.planner.plan_again(bucket)
-            if plan.units:
+            if plan.units and self._take_up(plan):
                 tries = wanted[bucket.partition, bucket.bucket].tries + 1
                 found.append(BucketWork(plan=plan, tries=tries))
         return found

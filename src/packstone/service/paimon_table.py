@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 
 MAX_PLANNED_UNITS_SHOWN = 10_000  # as for Hive directories
 FAMILY = "paimon"
+FILTERS = frozenset({"where"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,6 +90,7 @@ class PaimonTable:
     ) -> PaimonPlan:
         """Say what ``compact`` would do and why; writes nothing. ``strategy`` goes over that of the options."""
         options, filters = options or PaimonOptions(), filters or Filters()
+        filters.check_honoured(FILTERS, family="Paimon tables")
         if strategy is not None:
             options = replace(options, strategy=parse_strategy(strategy))
         began = time.perf_counter()
@@ -113,6 +115,7 @@ class PaimonTable:
         """Merge runs, verify, publish a COMPACT snapshot, record; a plan is made anew from its options."""
         options = plan.options if isinstance(plan, PaimonPlan) else plan or PaimonOptions()
         filters = filters or (plan.filters if isinstance(plan, PaimonPlan) else Filters())
+        filters.check_honoured(FILTERS, family="Paimon tables")
         begun = self._recorder.begin(command=command, family=FAMILY, table=self.path, strategy=options.strategy)
         with begun:
             try:

@@ -57,6 +57,7 @@ if TYPE_CHECKING:
     from packstone.tables.segments.merge_tasks import MergeUnit
     from packstone.tables.segments.status import StatusEntry, TableStatus
 
+SPACE_MARGIN_PCT: Final = 10
 WAVE_MERGES: Final = 64  # registered at once; each has a folder and a heartbeat
 _SKIPS: Final = {UnitStatus.UNREADABLE: SkipKind.UNREADABLE, UnitStatus.UNFAITHFUL: SkipKind.REFUSED}
 
@@ -159,8 +160,7 @@ class SegmentRun:
         try:
             for merge in wave:
                 self._open_group(status, merge, groups)
-            groups[:] = self._register(groups)
-            self._check_room(groups)
+            groups[:] = self._register(self._with_room(groups))
             self.planner.io.make_dirs(staging)
             parallelism = self.budget.parallel or (self.engine.parallelism if groups else 1)
             piece_bytes = self._maker.piece_bytes(groups, parallelism=parallelism)
@@ -223,15 +223,21 @@ class SegmentRun:
                 self._leave_out(group.merge, lost[group.attempt], SkipKind.CONFLICT)
                 self.attempts.discard(group.attempt)
 
-    def _check_room(self, groups: Sequence[Group]) -> None:
-        sorting = sum(sum(file.size_bytes for file in group.inputs.unsorted) for group in groups)
-        need = sum(group.inputs.size_bytes for group in groups) + sorting
+    def _with_room(self, groups: Sequence[Group]) -> list[Group]:
+        """Leave out the merges for which there is no space, before anybody hears of them."""
         free = self.planner.io.free_bytes(self.planner.table)
-        if need > free:
-            raise UnavailableError(
-                f"The merged segments need up to {format_bytes(need)} and {format_bytes(free)} are free at "
-                f"{self.planner.table}; make room, or compact with --max-bytes."
-            )
+        kept: list[Group] = []
+        for group in groups:
+            sorting = sum(file.size_bytes for file in group.inputs.unsorted)
+            need = (group.inputs.size_bytes + sorting) * (100 + SPACE_MARGIN_PCT) // 100
+            if need > free:
+                why = f"the merged segment needs {format_bytes(need)} and {format_bytes(free)} are free at the table"
+                self._leave_out(group.merge, why, SkipKind.REFUSED)
+                self.attempts.discard(group.attempt)
+                continue
+            free -= need
+            kept.append(group)
+        return kept
 
     def _sort_first(self, groups: list[Group], staging: str, piece_bytes: int) -> None:
         units = {group.attempt: self._maker.sorting_units(group, piece_bytes) for group in groups}

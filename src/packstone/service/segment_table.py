@@ -271,6 +271,7 @@ class SegmentTable:
     ) -> SegmentPlan:
         """Say what ``compact`` would do and why; writes nothing. ``strategy`` goes over that of the options."""
         options, filters = options or SegmentOptions(), filters or Filters()
+        filters.check_honoured(frozenset(), family="Segment tables")
         if strategy is not None:
             options = replace(options, strategy=parse_segment_strategy(strategy))
         outcome = plan_segments(self._io, self.path, options, filters=filters)
@@ -287,6 +288,7 @@ class SegmentTable:
         """Merge segments, verify, publish, record; a plan is made anew from its options."""
         options = plan.options if isinstance(plan, SegmentPlan) else plan or SegmentOptions()
         filters = filters or (plan.filters if isinstance(plan, SegmentPlan) else Filters())
+        filters.check_honoured(frozenset(), family="Segment tables")
         begun = self._recorder.begin(command=command, family=FAMILY, table=self.path, strategy=options.strategy)
         engine = LazyEngine(self._engine)
         with begun:

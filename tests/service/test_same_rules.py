@@ -1,0 +1,113 @@
+"""What holds for every family: filters, budgets and space are treated alike."""
+
+import pytest
+from paimon_lake import PaimonLake
+from segment_lake import SegmentLake
+
+from packstone.errors import InvalidInputError
+from packstone.model.filters import Budget, Filters
+from packstone.model.outcome import Status
+from packstone.model.paimon_options import PaimonOptions, PaimonStrategy
+from packstone.runs.engine import InlineEngine
+from packstone.service.paimon_table import PaimonTable
+from packstone.service.segment_table import SegmentTable
+from packstone.storage.local import LocalFileIO
+
+FULL = PaimonOptions(strategy=PaimonStrategy.FULL)
+
+
+@pytest.fixture
+def paimon(tmp_path):
+    """A table of two buckets after three commits that overlap."""
+    lake = PaimonLake(tmp_path / "t").create()
+    for first in (0, 5, 10):
+        lake.append(dict.fromkeys(range(first, first + 10), first))
+    return lake
+
+
+@pytest.fixture
+def segments(tmp_path):
+    """A table of eight loads."""
+    lake = SegmentLake(tmp_path / "s").create(SORT_COLUMNS="id")
+    for number in range(8):
+        lake.load([{"id": number * 10 + at, "v": "x"} for at in range(10)])
+    return lake
+
+
+@pytest.mark.parametrize("filters", [Filters(exclude=("p=1",)), Filters(older_than_seconds=60)], ids=["exclude", "age"])
+def test_filters_that_paimon_cannot_apply_are_errors(paimon, filters):
+    """Ignored, they would let a run touch what its caller wanted to keep out."""
+    table = PaimonTable(paimon.table)
+    for call in (table.plan, table.compact):
+        with pytest.raises(InvalidInputError, match="Paimon tables cannot be filtered by"):
+            call(filters=filters)
+
+
+@pytest.mark.parametrize("filters", [Filters(where="id = 1"), Filters(exclude=("0",)), Filters(older_than_seconds=60)])
+def test_filters_that_segments_cannot_apply_are_errors(segments, filters):
+    """Segments have no partitions that one could choose."""
+    table = SegmentTable(segments.table)
+    for call in (table.plan, table.compact):
+        with pytest.raises(InvalidInputError, match="Segment tables cannot be filtered by"):
+            call(filters=filters)
+
+
+def test_too_little_space_skips_the_buckets(paimon, monkeypatch):
+    """Nothing is changed, and each bucket says how much it needs."""
+    monkeypatch.setattr(LocalFileIO, "free_bytes", lambda *_: 100)
+    rows = paimon.rows()
+    outcome = PaimonTable(paimon.table).compact(FULL)
+    assert (outcome.status, [skip.what for skip in outcome.skipped]) == (Status.REFUSED, ["bucket-0", "bucket-1"])
+    assert all("100 B are free at the table" in skip.why for skip in outcome.skipped)
+    assert paimon.rows() == rows
+
+
+def test_space_for_one_bucket_compacts_one(paimon, monkeypatch):
+    """What fits is done; the other is left for the next run."""
+    plan = PaimonTable(paimon.table).plan(FULL).outcome
+    enough = max(bucket.rewrite_bytes for bucket in plan.buckets) * 3 // 2
+    monkeypatch.setattr(LocalFileIO, "free_bytes", lambda *_: enough)
+    outcome = PaimonTable(paimon.table).compact(FULL)
+    assert (outcome.status, len(outcome.units), len(outcome.skipped)) == (Status.COMMITTED, 1, 1)
+
+
+def test_too_little_space_skips_the_merges(segments, monkeypatch):
+    """Nothing is registered in the status for a merge that cannot run."""
+    version = segments.status()["version"]
+    monkeypatch.setattr(LocalFileIO, "free_bytes", lambda *_: 100)
+    outcome = SegmentTable(segments.table).compact()
+    assert outcome.status is Status.REFUSED
+    assert all("100 B are free at the table" in skip.why for skip in outcome.skipped)
+    assert segments.status()["version"] == version
+
+
+class Meddling(InlineEngine):
+    """Runs the tasks, and then lets somebody else work on the table, once."""
+
+    def __init__(self, meddle):
+        super().__init__(LocalFileIO())
+        self._meddle = meddle
+
+    def run(self, job, tasks, **facts):
+        """Run them, then meddle."""
+        results = list(super().run(job, tasks, **facts))
+        meddle, self._meddle = self._meddle, lambda: None
+        meddle()
+        return iter(results)
+
+
+def test_another_try_counts_against_the_budget(paimon):
+    """What is planned again because somebody else changed it is read again, so the budget covers both."""
+
+    def meddle():
+        PaimonTable(paimon.table).compact(FULL)
+        for first in (0, 5):
+            paimon.append(dict.fromkeys(range(first, first + 10), first))
+
+    plan = PaimonTable(paimon.table).plan(FULL).outcome
+    allowed = sum(bucket.rewrite_bytes for bucket in plan.buckets)
+    table = PaimonTable(paimon.table, engine=lambda: Meddling(meddle))
+    outcome = table.compact(FULL, budget=Budget(max_bytes=allowed))
+    assert outcome.units == ()
+    assert {skip.why.partition(" --")[0] for skip in outcome.skipped} == {"over the budget of"}
+    assert PaimonTable(paimon.table).compact(FULL).status is Status.COMMITTED
