@@ -1,10 +1,12 @@
 """What holds for every family: filters, budgets and space are treated alike."""
 
+import pyarrow as pa
 import pytest
 from paimon_lake import PaimonLake
 from segment_lake import SegmentLake
 
 from packstone.errors import InvalidInputError
+from packstone.history.store import open_history
 from packstone.model.filters import Budget, Filters
 from packstone.model.outcome import Status
 from packstone.model.paimon_options import PaimonOptions, PaimonStrategy
@@ -111,3 +113,16 @@ def test_another_try_counts_against_the_budget(paimon):
     assert outcome.units == ()
     assert {skip.why.partition(" --")[0] for skip in outcome.skipped} == {"over the budget of"}
     assert PaimonTable(paimon.table).compact(FULL).status is Status.COMMITTED
+
+
+def test_the_merge_after_a_load_is_recorded(tmp_path):
+    """The history knows it as a run of the load; a load after which nothing is merged leaves no row."""
+    url = f"sqlite:///{tmp_path}/history.db"
+    lake = SegmentLake(tmp_path / "s").create(AUTO_LOAD_MERGE="true")
+    table = SegmentTable(lake.table, history=url)
+    for number in range(4):
+        report = table.load(pa.table({"id": pa.array([number], pa.int64()), "v": ["x"]}))
+    with open_history(url) as history:
+        (run,) = history.list_runs()
+    assert (run.command, run.family, run.status) == ("load", "segments", "committed")
+    assert report.merged.run == run.run

@@ -17,7 +17,7 @@ import posixpath
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import pyarrow as pa
 
@@ -83,6 +83,9 @@ _ZSTD_LEVEL: Final = 1
 _EXAMPLES: Final = 3
 
 
+MergeAfter: TypeAlias = "Callable[[Engine], Outcome]"
+
+
 def load_files(
     io: FileIO,
     table: str,
@@ -91,10 +94,11 @@ def load_files(
     options: LoadOptions | None = None,
     engine: Engine,
     progress: Progress | None = None,
+    merge: MergeAfter | None = None,
 ) -> LoadReport:
     """Load files and folders as one segment, by tasks of an engine, which stays open."""
     options, paths = options or LoadOptions(), tuple(paths)
-    load = Load.plan(io, table, options, engine=engine, progress=progress)
+    load = Load.plan(io, table, options, engine=engine, progress=progress, merge=merge)
     source = _input_store(io, table, paths)
     files = _find_inputs(source, paths, options)
     total_bytes = sum(file.size_bytes for file in files)
@@ -155,12 +159,13 @@ def load_batches(
     *,
     options: LoadOptions | None = None,
     engine: Engine | None = None,
+    merge: MergeAfter | None = None,
 ) -> LoadReport:
     """Load what has an Arrow stream (PyArrow, pandas, Polars, DuckDB) as one segment, in this process, streaming.
 
     The engine is for the merge that may follow the load.
     """
-    load = Load.plan(io, table, options or LoadOptions(), engine=engine or InlineEngine(io))
+    load = Load.plan(io, table, options or LoadOptions(), engine=engine or InlineEngine(io), merge=merge)
     reader = _open_stream(data)
     match_columns(reader.schema, load.schema, source=_SOURCE, zone=load.options.zone)
 
@@ -177,6 +182,7 @@ def load_frame(
     *,
     options: LoadOptions | None = None,
     engine: Engine | None = None,
+    merge: MergeAfter | None = None,
 ) -> LoadReport:
     """Load a Spark DataFrame as one segment, a task for each of its partitions.
 
@@ -184,7 +190,7 @@ def load_frame(
     """
     spark = frame.sparkSession
     own = engine or SparkEngine(SparkHandle(spark, is_ours=False, is_connect=is_connect(spark)), io)
-    load = Load.plan(io, table, options or LoadOptions(), engine=own)
+    load = Load.plan(io, table, options or LoadOptions(), engine=own, merge=merge)
     match_columns(pa.schema([(name, pa.null()) for name in frame.columns]), load.schema, source=_FRAME, zone="UTC")
 
     def write(session: SegmentSession, target: LoadTarget) -> Sequence[LoadResult]:
@@ -230,11 +236,19 @@ class Load:
     status: TableStatus
     properties: Properties
     schema: pa.Schema
+    merge: MergeAfter  # how segments are merged after the load, if the table wants that
     input_bytes: int | None = None  # None: nobody knows
 
     @classmethod
     def plan(
-        cls, io: FileIO, table: str, options: LoadOptions, *, engine: Engine, progress: Progress | None = None
+        cls,
+        io: FileIO,
+        table: str,
+        options: LoadOptions,
+        *,
+        engine: Engine,
+        progress: Progress | None = None,
+        merge: MergeAfter | None = None,
     ) -> Load:
         """Look at the table; nothing is written yet."""
         check_can_commit(io, table)
@@ -248,6 +262,7 @@ class Load:
             status=status,
             properties=options.properties_of(status),
             schema=to_arrow(status.columns),
+            merge=merge or (lambda engine: compact_segments(io, table, SegmentOptions(), engine=engine)),
         )
 
     @property
@@ -454,7 +469,7 @@ class Load:
             return report
         merged: Outcome | None = None
         try:
-            merged = compact_segments(self.io, self.table, SegmentOptions(), engine=self.engine)
+            merged = self.merge(self.engine)
         except PackstoneError as error:
             warning = f"The load is done, but the merge after it failed: {error.message}"
         except OSError as error:

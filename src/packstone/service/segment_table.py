@@ -249,11 +249,19 @@ class SegmentTable:
         engine = LazyEngine(self._engine)
         try:
             if is_spark_frame(data):
-                return load_frame(self._io, self.path, data, options=chosen)
+                return load_frame(self._io, self.path, data, options=chosen, merge=self._merge_loaded)
             if hasattr(data, "__arrow_c_stream__"):
-                return load_batches(self._io, self.path, data, options=chosen, engine=engine)
+                return load_batches(self._io, self.path, data, options=chosen, engine=engine, merge=self._merge_loaded)
             paths = read_paths(data)
-            return load_files(self._io, self.path, paths, options=chosen, engine=engine, progress=self._progress)
+            return load_files(
+                self._io,
+                self.path,
+                paths,
+                options=chosen,
+                engine=engine,
+                progress=self._progress,
+                merge=self._merge_loaded,
+            )
         finally:
             engine.close()
             self._progress.close()
@@ -311,6 +319,18 @@ class SegmentTable:
             finally:
                 engine.close()
                 self._progress.close()
+            return begun.record(outcome)
+
+    def _merge_loaded(self, engine: Engine) -> Outcome:
+        """Merge after a load, and record it as any other run."""
+        options = SegmentOptions()
+        begun = self._recorder.begin(command="load", family=FAMILY, table=self.path, strategy=options.strategy)
+        with begun:
+            try:
+                outcome = compact_segments(self._io, self.path, options, engine=engine, run_id=begun.run)
+            except PackstoneError as error:
+                begun.record_error(_failed(self.path, options), error)
+                raise
             return begun.record(outcome)
 
     def clean(self, *, dry_run: bool = False) -> SegmentCleanReport:
