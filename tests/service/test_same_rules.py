@@ -126,3 +126,17 @@ def test_the_merge_after_a_load_is_recorded(tmp_path):
         (run,) = history.list_runs()
     assert (run.command, run.family, run.status) == ("load", "segments", "committed")
     assert report.merged.run == run.run
+
+
+def test_a_paimon_run_has_a_heartbeat(paimon):
+    """Other hosts see by it that the run lives, whatever the age of its files; it goes with the run."""
+    found = []
+    state = paimon.path.parent / ".packstone"
+
+    def look():
+        (beat,) = state.glob("*/runs/*/heartbeat")
+        found.append((beat.parent / "run.json").exists())
+
+    outcome = PaimonTable(paimon.table, engine=lambda: Meddling(look)).compact(FULL)
+    assert (outcome.status, found) == (Status.COMMITTED, [True])
+    assert not list(state.glob("*/runs/*/heartbeat"))

@@ -10,10 +10,14 @@ from __future__ import annotations
 
 import os
 import socket
+import threading
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from packstone.model.record_fields import Pid
+
+if TYPE_CHECKING:
+    from packstone.storage.fileio import FileIO
 
 LEASE_SECONDS: Final = 300  # ten missed heartbeats; a driver that pauses longer is in trouble anyway
 HEARTBEAT_SECONDS: Final = 30
@@ -58,6 +62,49 @@ class ProcessIdentity:
         if self.is_on_this_host():
             return not self.is_running()
         return now_seconds - heartbeat_seconds > LEASE_SECONDS
+
+
+class Heartbeat:
+    """Touches files from a thread while a run lives, so that other hosts can see it.
+
+    A file that cannot be written is tried again: on a full disk or a slow mount the lease forgives nine misses. One
+    whose folder is gone was taken over, and the next check of the run will say so.
+    """
+
+    def __init__(self, io: FileIO) -> None:
+        self._io = io
+        self._paths: set[str] = set()
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._beat, daemon=True, name="packstone-heartbeat")
+
+    def start(self, *paths: str) -> None:
+        """Begin with these files, which exist by now."""
+        self._paths.update(paths)
+        self._thread.start()
+
+    def add(self, path: str) -> None:
+        """Touch one more file."""
+        self._paths.add(path)
+
+    def drop(self, path: str) -> None:
+        """Touch a file no longer."""
+        self._paths.discard(path)
+
+    def stop(self) -> None:
+        """End the thread; it may not have been started."""
+        self._stop.set()
+        if self._thread.is_alive():
+            self._thread.join()
+
+    def _beat(self) -> None:
+        while not self._stop.wait(HEARTBEAT_SECONDS):
+            for path in tuple(self._paths):
+                try:
+                    self._io.replace(path, b"")
+                except FileNotFoundError:
+                    self.drop(path)
+                except OSError:
+                    continue
 
 
 def _boot_id() -> str:

@@ -5,6 +5,7 @@ it is killed are files that nothing references, under names that its folder tell
 a safe age. ::
 
     .packstone/orders/runs/<run>/run.json           what the run is, and which process
+    .packstone/orders/runs/<run>/heartbeat          its time says that the process lives
     .packstone/orders/runs/<run>/created-*.json     paths that it was about to create
     .packstone/orders/runs/<run>/published-*.json   the snapshots that it published
     .packstone/orders/deaths/                       files that were being read when a process died
@@ -24,7 +25,7 @@ from packstone.errors import UnavailableError
 from packstone.model.codec import dump_record, load_record
 from packstone.runs.clock import new_run_id
 from packstone.runs.deaths import note_deaths
-from packstone.runs.liveness import ProcessIdentity
+from packstone.runs.liveness import Heartbeat, ProcessIdentity
 from packstone.tables.paimon.leftovers import CreatedFiles, record_created
 from packstone.tables.paimon.tasks import PAIMON_JOB
 from packstone.tables.state_folder import DEATHS_FOLDER, find_state_folder, make_state_folder
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from packstone.tables.paimon.publish import Published
 
 _CREATED = "created-"
+HEARTBEAT = "heartbeat"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,6 +61,7 @@ class PaimonSession:
         self.keep_evidence = False  # a merge was wrong, somebody will want to see it
         self.keep_records = False  # a commit's outcome is unknown: what it created must stay known by name
         self._command = command
+        self._heartbeat = Heartbeat(io)
         self._labels = count(1)
         self._published = 0
         self._committed: set[str] = set()
@@ -88,13 +91,19 @@ class PaimonSession:
         try:
             make_state_folder(self.io, self.table, self.state)
             self.io.make_dirs(self.folder)
+            # Before anything says who we are: a run without a heartbeat is judged by the age of its files alone.
+            self.io.replace(f"{self.folder}/{HEARTBEAT}", b"")
             self.io.replace(f"{self.folder}/run.json", dump_record(info))
+            self._heartbeat.start(f"{self.folder}/{HEARTBEAT}")
             note_deaths(self.io, f"{self.state}/staging", folder=self.deaths, job=PAIMON_JOB)
         except OSError as error:
             raise UnavailableError(f"{self.state} cannot be written: {error.strerror or error}.") from error
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        self._heartbeat.stop()
+        with contextlib.suppress(OSError):
+            self.io.remove(f"{self.folder}/{HEARTBEAT}")
         if not self.keep_evidence:
             with contextlib.suppress(OSError):
                 self.io.remove_tree(self._staging)

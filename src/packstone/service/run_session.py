@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import posixpath
-import threading
 import time
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Self
@@ -14,7 +13,7 @@ from packstone.model.codec import dump_record
 from packstone.runs import owner as ownership
 from packstone.runs.clock import new_run_id
 from packstone.runs.interrupts import Interrupted, finish_first
-from packstone.runs.liveness import HEARTBEAT_SECONDS, ProcessIdentity
+from packstone.runs.liveness import Heartbeat, ProcessIdentity
 from packstone.runs.owner import Owner
 from packstone.tables.hive.journal import RunInfo
 from packstone.tables.hive.recover import end_run, find_unfinished
@@ -42,8 +41,7 @@ class RunSession:
         self.started_at = datetime.now(UTC)
         self._command, self._restores = command, restores
         self._claims: dict[str, int] = {}
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._beat, daemon=True, name="packstone-heartbeat")
+        self._heartbeat = Heartbeat(journal.io)
         self.keep_staging = False  # a swap is half-way, its outputs are needed
         self.keep_evidence = False  # a merge was wrong, somebody will want to see it
 
@@ -67,9 +65,9 @@ class RunSession:
             # Before anything says who we are: a run without a heartbeat is dead to other hosts.
             self.io.replace(self.layout.heartbeat(self.run), b"")
             self.io.replace(f"{self.layout.run(self.run)}/run.json", dump_record(info))
-            self._thread.start()
+            self._heartbeat.start(self.layout.heartbeat(self.run))
         except BaseException as error:
-            self._stop.set()
+            self._heartbeat.stop()
             self.io.remove_tree(self.layout.run(self.run))
             self._tidy()
             if isinstance(error, OSError):
@@ -87,8 +85,7 @@ class RunSession:
                 raise
 
     def _end(self, *, is_unfinished: bool) -> None:
-        self._stop.set()
-        self._thread.join()
+        self._heartbeat.stop()
         # On a full disk neither may be possible to write (staging goes first, to make room); a run whose process
         # is gone counts as ended all the same.
         with contextlib.suppress(OSError):
@@ -151,13 +148,3 @@ class RunSession:
         if number is not None:
             folder = self.layout.owners(partition)
             ownership.release(self.io, folder, number=number, owner=self.me, unfinished=is_unfinished)
-
-    def _beat(self) -> None:
-        path = self.layout.heartbeat(self.run)
-        while not self._stop.wait(HEARTBEAT_SECONDS):
-            try:
-                self.io.replace(path, b"")
-            except FileNotFoundError:
-                return  # the folder is gone: we were taken over, and the next ownership check will say so
-            except OSError:
-                continue  # a full disk or a slow mount; the lease forgives nine of these

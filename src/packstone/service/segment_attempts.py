@@ -7,21 +7,19 @@ has let go of it, so whoever meets it in the status can ask whether it lives; an
 from __future__ import annotations
 
 import contextlib
-import threading
 from typing import TYPE_CHECKING, Self
 
 from packstone.errors import PackstoneError, UnavailableError, storage_sentence
 from packstone.runs.clock import new_id, new_run_id, now_ms
-from packstone.runs.liveness import HEARTBEAT_SECONDS, ProcessIdentity
+from packstone.runs.liveness import Heartbeat, ProcessIdentity
 from packstone.tables.segments.attempts import (
     AttemptKind,
     AttemptRecord,
-    beat,
     close_attempt,
     open_attempt,
     read_created,
 )
-from packstone.tables.segments.layout import attempt_folder
+from packstone.tables.segments.layout import attempt_folder, heartbeat_path
 from packstone.tables.segments.link_guard import LinkGuard
 
 if TYPE_CHECKING:
@@ -37,18 +35,15 @@ class CompactionAttempts:
     def __init__(self, io: FileIO, table: str, *, has_stragglers: bool, run: str | None = None) -> None:
         self.io, self.table, self.run = io, table, run or new_run_id()
         self._has_stragglers = has_stragglers  # on Spark a task may be at work when the job is over
-        self._open: set[str] = set()
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._beat, daemon=True, name="packstone-heartbeat")
+        self._heartbeat = Heartbeat(io)
 
     def __enter__(self) -> Self:
         self._begin(self.run, ())
-        self._thread.start()
+        self._heartbeat.start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._stop.set()
-        self._thread.join()
+        self._heartbeat.stop()
         with contextlib.suppress(OSError):  # `clean` finds what is left
             self.close(self.run)
 
@@ -64,16 +59,16 @@ class CompactionAttempts:
 
     def close(self, attempt: str) -> None:
         """Forget an attempt that has nothing left to tell."""
-        self._open.discard(attempt)
+        self._heartbeat.drop(heartbeat_path(self.table, attempt))
         close_attempt(self.io, self.table, attempt)
 
     def leave(self, attempt: str) -> None:
         """Stop keeping an attempt alive, with all that it recorded: its files are evidence, or its fate is unknown."""
-        self._open.discard(attempt)
+        self._heartbeat.drop(heartbeat_path(self.table, attempt))
 
     def discard(self, attempt: str, *, keep: Collection[str] = ()) -> None:
         """Remove what an attempt created but did not commit, and forget it; what fails, `clean` does later."""
-        self._open.discard(attempt)
+        self._heartbeat.drop(heartbeat_path(self.table, attempt))
         with contextlib.suppress(OSError, PackstoneError):
             has_open_names, guard = False, LinkGuard(self.io, self.table)
             for path in read_created(self.io, self.table, attempt):
@@ -97,11 +92,4 @@ class CompactionAttempts:
             with contextlib.suppress(OSError):
                 close_attempt(self.io, self.table, attempt)
             raise UnavailableError(f"{storage_sentence(error)} The compaction has not begun.") from error
-        self._open.add(attempt)
-
-    def _beat(self) -> None:
-        while not self._stop.wait(HEARTBEAT_SECONDS):
-            for attempt in tuple(self._open):
-                # Gone: we were taken for dead, and the commit will say so. Full disk: the lease forgives nine of these.
-                with contextlib.suppress(OSError):
-                    beat(self.io, self.table, attempt)
+        self._heartbeat.add(heartbeat_path(self.table, attempt))

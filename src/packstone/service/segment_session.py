@@ -11,17 +11,15 @@ recorded whose file comes only later. As long as there is such a name, its recor
 from __future__ import annotations
 
 import contextlib
-import threading
 from typing import TYPE_CHECKING, Self
 
 from packstone.errors import CommitUnknownError, PackstoneError, UnavailableError, VerificationError, storage_sentence
 from packstone.runs.clock import system_clock
 from packstone.runs.interrupts import finish_first
-from packstone.runs.liveness import HEARTBEAT_SECONDS, ProcessIdentity
+from packstone.runs.liveness import Heartbeat, ProcessIdentity
 from packstone.tables.segments.attempts import (
     AttemptKind,
     AttemptRecord,
-    beat,
     close_attempt,
     open_attempt,
     read_created,
@@ -29,7 +27,7 @@ from packstone.tables.segments.attempts import (
 )
 from packstone.tables.segments.commit import commit_edit
 from packstone.tables.segments.edits import SegmentFacts, abandon_attempt, begin_load, finish_load
-from packstone.tables.segments.layout import attempt_folder, segment_folder
+from packstone.tables.segments.layout import attempt_folder, heartbeat_path, segment_folder
 from packstone.tables.segments.link_guard import LinkGuard
 
 if TYPE_CHECKING:
@@ -51,8 +49,7 @@ class SegmentSession:
         self.has_stragglers = False  # tasks may still be at work when their results are there
         self._segment: SegmentId | None = None
         self._kept: set[str] | None = None  # paths of the committed segment, once it is
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._beat, daemon=True, name="packstone-heartbeat")
+        self._heartbeat = Heartbeat(io)
 
     def __enter__(self) -> Self:
         record = AttemptRecord(
@@ -63,7 +60,7 @@ class SegmentSession:
         )
         try:
             open_attempt(self.io, self.table, record)
-            self._thread.start()
+            self._heartbeat.start(heartbeat_path(self.table, self.attempt))
         except OSError as error:
             with contextlib.suppress(OSError):
                 close_attempt(self.io, self.table, self.attempt)
@@ -72,8 +69,7 @@ class SegmentSession:
 
     def __exit__(self, _: type[BaseException] | None, error: BaseException | None, *__: object) -> None:
         with finish_first():
-            self._stop.set()
-            self._thread.join()
+            self._heartbeat.stop()
             if self._kept is not None:
                 self._forget(self._kept)
             elif not isinstance(error, CommitUnknownError):
@@ -136,9 +132,3 @@ class SegmentSession:
                 self.io.remove(whole)
             if not (self.has_stragglers and open_names):
                 close_attempt(self.io, self.table, self.attempt)
-
-    def _beat(self) -> None:
-        while not self._stop.wait(HEARTBEAT_SECONDS):
-            # Gone: we were taken for dead, and the commit will say so. Full disk: the lease forgives nine of these.
-            with contextlib.suppress(OSError):
-                beat(self.io, self.table, self.attempt)

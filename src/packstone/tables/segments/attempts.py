@@ -89,11 +89,6 @@ def open_attempt(io: FileIO, table: str, record: AttemptRecord) -> None:
     io.write_new(attempt_path(table, record.attempt), dump_record(record))
 
 
-def beat(io: FileIO, table: str, attempt: str) -> None:
-    """Say that the attempt lives."""
-    io.replace(heartbeat_path(table, attempt), b"")
-
-
 def record_created(io: FileIO, table: str, attempt: str, *, paths: Sequence[str], label: str) -> None:
     """Write down paths (relative to the table) before they are created; the label is unique in its attempt."""
     path = f"{attempt_folder(table, attempt)}/{_CREATED}{label}.json"
