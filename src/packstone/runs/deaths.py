@@ -259,7 +259,7 @@ def _read_notes(io: FileIO, folder: str) -> dict[str, DeathNote]:
     notes: dict[str, DeathNote] = {}
     try:
         names = [entry.name for entry in io.list_dir(folder)]
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return notes
     for name in names:
         path = f"{folder}/{name}"

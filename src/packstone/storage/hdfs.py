@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from packstone.errors import InvalidInputError
 from packstone.model.files import Permissions
-from packstone.storage.fileio import Capabilities, Entry, Kind, file_mode, folder_mode, without_group
+from packstone.storage.fileio import Capabilities, Entry, Kind, check_whole_size, file_mode, folder_mode, without_group
 from packstone.storage.hdfs_acl import acl_entries, acl_texts
 from packstone.storage.hdfs_contact import hasty
 from packstone.storage.hdfs_errors import BrokenConnectionError, as_os_errors
@@ -92,7 +92,13 @@ class HdfsFileIO:
 
     def read_bytes(self, path: str) -> bytes:
         """Read a small file whole."""
-        return self._ask(path, lambda client: _read_range(client.read(self._inside(path)), 0, None))
+
+        def read(client: Any) -> bytes:  # noqa: ANN401 - the library has no types
+            reader = client.read(self._inside(path))
+            check_whole_size(path, len(reader))
+            return _read_range(reader, 0, None)
+
+        return self._ask(path, read)
 
     def open_input(self, path: str) -> Any:  # noqa: ANN401 - pyarrow has no types
         """Open for random reads, with read-ahead."""

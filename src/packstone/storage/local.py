@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import ctypes
 import errno
@@ -12,8 +13,18 @@ import tempfile
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self
 
+from packstone.errors import CorruptionError
 from packstone.model.files import Permissions
-from packstone.storage.fileio import Capabilities, Entry, Kind, file_mode, folder_mode, without_group
+from packstone.storage.fileio import (
+    MAX_WHOLE_BYTES,
+    Capabilities,
+    Entry,
+    Kind,
+    check_whole_size,
+    file_mode,
+    folder_mode,
+    without_group,
+)
 from packstone.storage.local_attributes import read_attributes, set_attributes
 
 if TYPE_CHECKING:
@@ -62,8 +73,10 @@ class LocalFileIO:
 
     def read_bytes(self, path: str) -> bytes:
         """Read a small file whole."""
-        with open(path, "rb") as file:
-            return file.read()
+        with os.fdopen(_open_file(path), "rb") as file:
+            data = file.read(MAX_WHOLE_BYTES + 1)  # files of /proc have no size
+        check_whole_size(path, len(data))
+        return data
 
     def open_input(self, path: str) -> Any:  # noqa: ANN401 - pyarrow has no types
         """Open with pyarrow, whose readers then work without the interpreter's lock."""
@@ -117,7 +130,8 @@ class LocalFileIO:
 
     def remove_tree(self, path: str) -> None:
         """Remove a folder of our own; files that vanish meanwhile are fine."""
-        shutil.rmtree(path, ignore_errors=True)
+        with contextlib.suppress(RecursionError):  # folders of others, hundreds deep: like all that cannot be removed
+            shutil.rmtree(path, ignore_errors=True)
 
     def remove_empty_dir(self, path: str) -> bool:
         """Remove the directory if nothing is in it."""
@@ -178,6 +192,29 @@ class LocalFileIO:
     def may_write(self, path: str) -> bool:
         """Ask the kernel."""
         return os.access(path, os.W_OK | os.X_OK)
+
+
+def _open_file(path: str) -> int:
+    """Open a file to read it whole, without waiting: a FIFO waits for a writer, and a device may never end."""
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError as error:
+        if error.errno == errno.ENXIO:
+            raise CorruptionError(f"{path} should be a file, and is a socket or a device.", path=path) from error
+        raise
+    try:
+        _check_whole_file(path, os.fstat(handle))
+    except BaseException:
+        os.close(handle)
+        raise
+    return handle
+
+
+def _check_whole_file(path: str, found: os.stat_result) -> None:
+    if not stat_bits.S_ISREG(found.st_mode):
+        kind = "folder" if stat_bits.S_ISDIR(found.st_mode) else "pipe or a device"
+        raise CorruptionError(f"{path} should be a file, and is a {kind}.", path=path)
+    check_whole_size(path, found.st_size)
 
 
 def _entry(name: str, found: os.stat_result) -> Entry:
