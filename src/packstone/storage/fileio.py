@@ -129,7 +129,8 @@ class FileIO(Protocol):
     def make_dirs(self, path: str, *, like: Permissions | None = None) -> None:
         """Step: create a directory and its parents, durably; fine if it exists.
 
-        A new directory is never more open than the one above it, nor than ``like``.
+        A new directory is never more open than the one above it, nor than ``like``; with ``like`` it has the ACL among
+        those attributes and no other.
         """
         ...
 

@@ -173,6 +173,8 @@ class HdfsFileIO:
     def _make_dir(self, path: str, mode: int, like: Permissions | None) -> None:
         inside = self._inside(path)
         self._ask(path, lambda client: client.mkdirs(inside, permission=mode, create_parent=True))
+        if like is not None:
+            self._set_folder_acl(path, mode, like.attributes)
         if like is None or not like.group or without_group(mode) == mode:
             return
         now = _entry(self._info(path)).permissions  # its group is that of the folder above it
@@ -182,6 +184,16 @@ class HdfsFileIO:
             self._ask(path, lambda client: client.set_owner(inside, None, like.group))
         except OSError:
             self._ask(path, lambda client: client.set_permission(inside, without_group(mode)))
+
+    def _set_folder_acl(self, path: str, mode: int, wanted: tuple[str, ...]) -> None:
+        """Replace the ACL that a new folder got from the default ACL of the one above."""
+        inside = self._inside(path)
+        if self._ask(path, lambda client: client.get_acl_status(inside)).entries:
+            self._ask(path, lambda client: client.remove_acl(inside))
+            self._ask(path, lambda client: client.set_permission(inside, mode))
+        if wanted:
+            entries = acl_entries(wanted, mode=mode)
+            self._ask(path, lambda client: client.set_acl(inside, entries))
 
     def sync_dir(self, path: str) -> None:
         """Nothing to do: names are in the NameNode's journal before it answers."""

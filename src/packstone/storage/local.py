@@ -17,6 +17,7 @@ from packstone.errors import CorruptionError
 from packstone.model.files import Permissions
 from packstone.storage.fileio import (
     MAX_WHOLE_BYTES,
+    PRIVATE,
     Capabilities,
     Entry,
     Kind,
@@ -25,7 +26,7 @@ from packstone.storage.fileio import (
     folder_mode,
     without_group,
 )
-from packstone.storage.local_attributes import read_attributes, set_attributes
+from packstone.storage.local_attributes import find_acl, inherits_acl, read_attributes, set_attributes, set_folder_acl
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -253,9 +254,20 @@ def _write_aside(path: str, data: bytes) -> str:
 
 
 def _make_dir(path: str, like: Permissions | None) -> bool:
-    """Make one folder; False if another run did."""
+    """Make one folder; False if another run did.
+
+    With ``like`` it has that ACL and no other: a default ACL of the folder above may name users who must not enter. It
+    is closed until then, which makes inherited entries void.
+    """
+    above = os.path.dirname(path)
+    mode = folder_mode(os.stat(above).st_mode, like)
+    acl = find_acl(like.attributes) if like is not None else None
+    is_closed = like is not None and (acl is not None or inherits_acl(above))
     try:
-        os.mkdir(path, folder_mode(os.stat(os.path.dirname(path)).st_mode, like))
+        os.mkdir(path, PRIVATE.mode if is_closed else mode)
+        if is_closed:
+            set_folder_acl(path, acl)
+            os.chmod(path, mode)  # where there is an ACL, this limits its mask
     except FileExistsError:
         if os.path.isdir(path):
             return False

@@ -177,8 +177,8 @@ def _make_backup_folders(io: FileIO, layout: TableLayout, intent: SwapIntent) ->
     names = intent.partition.split("/") if intent.partition else []
     for depth in range(len(names) + 1):
         below = "".join(f"/{name}" for name in names[:depth])
-        found = io.stat(f"{root}{below}") or io.stat(layout.root)
-        io.make_dirs(f"{home}{below}", like=None if found is None else found.permissions)
+        source = next((path for path in (f"{root}{below}", layout.root) if io.stat(path) is not None), None)
+        io.make_dirs(f"{home}{below}", like=None if source is None else io.read_permissions(source))
 
 
 def remove_empty_backup(io: FileIO, intent: SwapIntent) -> None:
