@@ -10,6 +10,7 @@ from pathlib import Path
 DEADLY_ROWS = 77
 _HOOK = f"""
 import os
+import sys
 import pyarrow.parquet as pq
 
 _iter_batches = pq.ParquetFile.iter_batches

@@ -32,6 +32,13 @@ kernel.write = write
 """
 
 
+# The child that reads the suspects is killed by somebody else, as the kernel does when memory is short.
+KILLED_IN_CHILD = """
+if any("read_suspects" in argument for argument in sys.orig_argv):
+    os.abort = lambda: os.kill(os.getpid(), {signal})
+"""
+
+
 @pytest.fixture
 def orders(lake):
     """Two partitions; in one of them a file that ends the process which reads it."""
@@ -160,3 +167,45 @@ def test_a_child_that_lives_blames_nobody(tmp_path):
     pq.write_table(pa.table({"id": [1]}), tmp_path / "b.parquet")
     files = [(str(tmp_path / name), "parquet") for name in ("a.parquet", "b.parquet", "missing.parquet")]
     assert find_deadly_file(LocalFileIO(), files, read_through=read_through) is None
+
+
+@pytest.mark.parametrize("name", ["SIGKILL", "SIGTERM", "SIGINT"])
+def test_a_child_that_is_killed_from_outside_proves_nothing(orders, packstone_process, quiet_env, tmp_path, name):
+    """The file is not merged by this run, and not blamed: the next one, with a child that lives, merges it."""
+    more = KILLED_IN_CHILD.format(signal=int(signal.Signals[name]))
+    env, before = aborting_env(quiet_env, tmp_path / "hook", more=more), orders.ids()
+    arguments = ("compact", orders.table, "--engine", "inline", "--format", "json")
+    assert packstone_process(*arguments, env=env).code == -signal.SIGABRT
+    done = packstone_process(*arguments, env=env)
+    assert (done.code, done.json["status"]) == (1, "partial")
+    assert f"deadly.parquet was ended by {name}, which says nothing about the file" in str(done.json["skipped"])
+    assert (len(orders.names("dt=1")), len(orders.names("dt=2"))) == (7, 1)
+    done = packstone_process(*arguments)
+    assert (done.code, done.json["status"], orders.ids()) == (0, "committed", before)
+    assert not (orders.root / ".packstone" / "orders" / "deaths").exists()
+
+
+def test_children_that_are_killed_count_as_deaths(orders, packstone_process, quiet_env, tmp_path):
+    """A file that needs more memory than there is costs no child each night: it is left alone for a week."""
+    more = KILLED_IN_CHILD.format(signal=int(signal.SIGKILL))
+    env = aborting_env(quiet_env, tmp_path / "hook", more=more)
+    arguments = ("compact", orders.table, "--engine", "inline", "--format", "json")
+    said = []
+    for _ in range(MAX_DEATHS + 2):
+        said.append(packstone_process(*arguments, env=env).out)
+        age_notes(orders, days=1)
+    assert ["was ended by SIGKILL" in text for text in said] == [False, True, True, False, False]
+    assert [f"ended {MAX_DEATHS} times" in text for text in said] == [False, False, False, True, True]
+
+
+def test_a_name_that_is_not_text(lake, packstone_process, quiet_env, tmp_path):
+    """A death while files with bytes in their names that are not UTF-8 were read does not stop the table."""
+    for path in list(lake.parquet("dt=1", files=6, rows=10).iterdir()):
+        path.rename(path.with_name(os.fsdecode(b"\xff") + path.name))
+    env = aborting_env(quiet_env, tmp_path / "hook", more=KILLED_IN_WRITE)
+    assert packstone_process("compact", lake.table, "--engine", "inline", env=env).code == -signal.SIGKILL
+    again = packstone_process("compact", lake.table, "--engine", "inline", env=env)
+    assert again.code == -signal.SIGKILL
+    assert list((lake.root / ".packstone" / "orders" / "deaths").iterdir())
+    done = packstone_process("compact", lake.table, "--engine", "inline", "--format", "json")
+    assert (done.code, done.json["status"], len(lake.ids())) == (0, "committed", 60)

@@ -2,14 +2,16 @@
 
 import os
 import shutil
+import socket
 import threading
 import time
 from pathlib import Path
 
 import pytest
 
+from packstone.errors import CorruptionError
 from packstone.model.files import Permissions
-from packstone.storage.fileio import Kind
+from packstone.storage.fileio import MAX_WHOLE_BYTES, Kind
 from packstone.storage.local import LocalFileIO
 
 NOBODY = 65_534
@@ -180,3 +182,34 @@ def test_the_group_is_that_of_the_table_or_nobody(tmp_path, children, open_to_al
     made = (open_to_all / "b").stat()
     assert (made.st_gid, made.st_mode & 0o777) != (4, 0o750)
     assert made.st_mode & 0o070 == 0
+
+
+@pytest.mark.parametrize("kind", ["pipe", "folder", "socket", "/dev/zero", "/dev/tty", "huge"])
+def test_what_cannot_be_read_whole(tmp_path, kind):
+    """Whatever is not a file of some size is an error at once, with its path, and no handle stays open."""
+    path, server = tmp_path / "record.json", None
+    if kind == "pipe":
+        os.mkfifo(path)
+    elif kind == "folder":
+        path.mkdir()
+    elif kind == "socket":
+        server = socket.socket(socket.AF_UNIX)
+        server.bind(str(path))
+    elif kind == "huge":
+        with path.open("wb") as file:
+            file.truncate(MAX_WHOLE_BYTES + 1)
+    else:
+        path.symlink_to(kind)
+    handles = len(os.listdir("/proc/self/fd"))  # noqa: PTH208 - counted, not named
+    with pytest.raises(CorruptionError, match=r"record\.json (should be a file, and is a|has more than 256 MB)"):
+        LocalFileIO().read_bytes(str(path))
+    assert len(os.listdir("/proc/self/fd")) == handles  # noqa: PTH208
+    if server is not None:
+        server.close()
+
+
+def test_a_link_to_a_file_is_followed(tmp_path):
+    """Somebody may keep a record elsewhere."""
+    (tmp_path / "real").write_bytes(b"content")
+    (tmp_path / "link").symlink_to("real")
+    assert LocalFileIO().read_bytes(str(tmp_path / "link")) == b"content"

@@ -6,12 +6,16 @@ attempt, on Spark one of the same job and otherwise the next run, reads each sus
 
 | the child | the unit |
 |---|---|
-| dies while it reads a file | the file is left alone, with the signal as the reason, until it changes |
+| dies of a fault while it reads a file | the file is left alone, with the signal as the reason, until it changes |
+| is killed from outside | is left alone by this run, and has died once more |
 | reads all of them | is done as usual; after three deaths it is left alone for a week, or until its files change |
+
+A fault is a signal that a decoder raises by itself (``FAULTS``). SIGKILL and SIGTERM come from others, such as the
+kernel when memory is short, and prove nothing about the file.
 
 Deaths of one hour count as one: somebody who kills a command again and again does not accuse its files.
 
-Notes are files in ``<folder>/<digest of the path>.json``; a unit that was done removes those of its inputs. The second
+Notes are files in ``<folder>/<digest of the path>.json``; a unit that was done removes those of its inputs. The last
 row is for what only a merge can show: a fault of a writer, or a merge that needs more memory than there is.
 """
 
@@ -28,7 +32,7 @@ import sys
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
-from packstone.errors import CorruptionError, PackstoneError, UnreadableFileError
+from packstone.errors import CorruptionError, PackstoneError, UnavailableError, UnreadableFileError
 from packstone.model.codec import dump_record, load_record
 from packstone.model.record_fields import AbsolutePath
 from packstone.runs.tasks import Attempt, Job, Task, begin_task, begun_path, find_dead_units, find_stop, run_units
@@ -42,6 +46,7 @@ if TYPE_CHECKING:
 MAX_DEATHS: Final = 3
 RETRY_SECONDS: Final = 7 * 86_400  # the executors may have got more memory by then
 APART_SECONDS: Final = 3_600
+FAULTS: Final = frozenset({"SIGABRT", "SIGSEGV", "SIGBUS", "SIGILL", "SIGFPE"})
 _NS: Final = 1_000_000_000
 _CHILD: Final = "from packstone.runs.deaths import read_suspects; read_suspects()"
 
@@ -61,6 +66,11 @@ class DeathNote:
     mtime_ns: int
     deaths: int
     signal: str = ""
+
+    @property
+    def is_proved(self) -> bool:
+        """Whether the file is known to be the cause; earlier versions noted any signal."""
+        return self.signal in FAULTS
 
     def is_about(self, found: Entry | None) -> bool:
         """Whether the file is still the one that was noted."""
@@ -97,22 +107,31 @@ class DeathWatch:
             return
         files = {path: form for path, form in unit.input_files if self._is_noted(path)}
         for path in files:
-            if self._notes[path].signal:
+            if self._notes[path].is_proved:
                 raise _left_alone(path, self._notes[path].signal)
         if not files:
             return
+        if self.suspect != unit.number:
+            self._check_not_too_often(unit, tuple(files))
         found = find_deadly_file(self.attempt.io, tuple(files.items()), read_through=self.job.read_through)
-        if found is not None:
+        if found is not None and found[1] in FAULTS:
             path, name = found
             _write_note(self.attempt.io, self.folder, replace(self._notes[path], signal=name))
             raise _left_alone(path, name)
+        if found is not None:
+            self._count_death(tuple(files))
         self._check_not_too_often(unit, tuple(files))
+        if found is not None:
+            raise UnavailableError(
+                f"The process that tried to read {found[0]} was ended by {found[1]}, which says nothing about the "
+                "file; the next run tries it again. Is there too little memory?"
+            )
 
     def survived(self, unit: Unit) -> None:
         """Forget the suspicion against the inputs of a unit that was done."""
         for path, _ in unit.input_files if self._notes else ():
             note = self._notes.get(path)
-            if note is not None and not note.signal:
+            if note is not None and not note.is_proved:
                 self.attempt.io.remove(_note_path(self.folder, path))
 
     def _check_not_too_often(self, unit: Unit, paths: tuple[str, ...]) -> None:
@@ -128,6 +147,18 @@ class DeathWatch:
             "little memory?",
             file="",
         )
+
+    def _count_death(self, paths: tuple[str, ...]) -> None:
+        """Note that a child was killed, unless a death was noted within the hour."""
+        io, now = self.attempt.io, self.attempt.io.stat(self.marker)
+        for path in paths:
+            note = _note_path(self.folder, path)
+            is_noted = io.stat(note) is not None
+            if is_noted and now is not None and not _is_later(io, note, now.mtime_ns, by_seconds=APART_SECONDS):
+                continue
+            deaths = self._notes[path].deaths + (1 if is_noted else 0)
+            self._notes[path] = replace(self._notes[path], deaths=deaths)
+            _write_note(io, self.folder, self._notes[path])
 
     def _is_noted(self, path: str) -> bool:
         note = self._notes.get(path)
@@ -228,7 +259,7 @@ def _read_notes(io: FileIO, folder: str) -> dict[str, DeathNote]:
     notes: dict[str, DeathNote] = {}
     try:
         names = [entry.name for entry in io.list_dir(folder)]
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return notes
     for name in names:
         path = f"{folder}/{name}"
@@ -240,4 +271,4 @@ def _read_notes(io: FileIO, folder: str) -> dict[str, DeathNote]:
 
 
 def _note_path(folder: str, path: str) -> str:
-    return f"{folder}/{hashlib.sha256(path.encode()).hexdigest()[:32]}.json"
+    return f"{folder}/{hashlib.sha256(os.fsencode(path)).hexdigest()[:32]}.json"

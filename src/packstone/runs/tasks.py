@@ -49,6 +49,7 @@ _TASK: Final = "task-"
 _RESULT: Final = "result-"
 _BEGUN: Final = "begun-"
 _DONE: Final = "done-"
+_STAGING_LEVELS: Final = 3  # a run, its waves, and what a wave may keep apart; what lies deeper is not ours
 _BEGUN_NAME: Final = re.compile(r"begun-([0-9]{6,9})-\w+\.json")
 
 
@@ -285,8 +286,10 @@ def find_stop(attempt: Attempt, task: Task[Any, Any]) -> tuple[int | None, int]:
     return (_first_undone(names, task.units) if stopped else None), stopped
 
 
-def find_dead_units(io: FileIO, staging: str, job: Job[Any, UnitT, Any]) -> Iterator[tuple[UnitT, int]]:
-    """Yield the units, anywhere below a folder, in which a process of this host died, and when it began; each once."""
+def find_dead_units(
+    io: FileIO, staging: str, job: Job[Any, UnitT, Any], *, levels: int = _STAGING_LEVELS
+) -> Iterator[tuple[UnitT, int]]:
+    """Yield the units, in a folder or below it, in which a process of this host died, and when it began; each once."""
     try:
         entries = list(io.list_dir(staging))
     except (FileNotFoundError, NotADirectoryError):
@@ -304,8 +307,8 @@ def find_dead_units(io: FileIO, staging: str, job: Job[Any, UnitT, Any]) -> Iter
         yield from ((unit, mtime_ns) for unit in task.units if unit.number == found)
         io.remove(f"{staging}/{name}")
     for entry in entries:
-        if entry.kind is Kind.DIRECTORY:
-            yield from find_dead_units(io, f"{staging}/{entry.name}", job)
+        if entry.kind is Kind.DIRECTORY and levels:
+            yield from find_dead_units(io, f"{staging}/{entry.name}", job, levels=levels - 1)
 
 
 def begun_path(attempt: Attempt, task: int) -> str:

@@ -167,7 +167,8 @@ class MergeRun:
     def _why_not_movable(self, directory: str) -> str | None:
         """A partition can be a mount or an encryption zone of its own."""
         io, state = self.session.io, self.session.layout.state
-        if len({io.store_id(path) for path in (directory, state, self.options.backup_root or state)}) != 1:
+        places = (directory, f"{state}/staging", self.options.backup_root or f"{state}/backup")
+        if len({io.store_id(path) for path in places}) != 1:
             return "it is on another file system than its table's backup, and originals are moved, not copied"
         return why_no_move(io, directory, state)
 

@@ -12,12 +12,16 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final, Protocol, Self
 
+from packstone.errors import CorruptionError
 from packstone.model.files import Permissions
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 PRIVATE: Final = Permissions(mode=0o700)  # of a folder that its owner alone may enter
+# The largest records are the status of a segment table (200 bytes a segment) and the intent of a swap (300 bytes a
+# file); Paimon's manifests have 8 MB. Whatever is larger is not a record, and must not fill the memory.
+MAX_WHOLE_BYTES: Final = 256 << 20
 _MAY_READ_FILE: Final = 0o644
 _OWNER_ENTERS: Final = 0o700
 _OWNER_WRITES: Final = 0o600
@@ -77,7 +81,7 @@ class FileIO(Protocol):
         ...
 
     def read_bytes(self, path: str) -> bytes:
-        """Read a small file whole."""
+        """Read a small file whole; CorruptionError at once if it is not a file or has more than ``MAX_WHOLE_BYTES``."""
         ...
 
     def open_input(self, path: str) -> Any:  # noqa: ANN401 - a pyarrow.NativeFile, which has no types
@@ -125,7 +129,8 @@ class FileIO(Protocol):
     def make_dirs(self, path: str, *, like: Permissions | None = None) -> None:
         """Step: create a directory and its parents, durably; fine if it exists.
 
-        A new directory is never more open than the one above it, nor than ``like``.
+        A new directory is never more open than the one above it, nor than ``like``; with ``like`` it has the ACL among
+        those attributes and no other.
         """
         ...
 
@@ -167,6 +172,12 @@ def file_mode(folder: int, most: int = _MAY_READ_FILE) -> int:
 def without_group(mode: int) -> int:
     """The mode where the group cannot be the right one: its members may do what everybody may."""
     return (mode & ~_GROUP) | (mode & 0o007) << 3
+
+
+def check_whole_size(path: str, size_bytes: int) -> None:
+    """CorruptionError if a file is too large to be read whole."""
+    if size_bytes > MAX_WHOLE_BYTES:
+        raise CorruptionError(f"{path} has more than {MAX_WHOLE_BYTES >> 20} MB, which no record has.", path=path)
 
 
 def abandon_output(file: Any) -> None:  # noqa: ANN401 - what open_output gave

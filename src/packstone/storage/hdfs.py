@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from packstone.errors import InvalidInputError
 from packstone.model.files import Permissions
-from packstone.storage.fileio import Capabilities, Entry, Kind, file_mode, folder_mode, without_group
+from packstone.storage.fileio import Capabilities, Entry, Kind, check_whole_size, file_mode, folder_mode, without_group
 from packstone.storage.hdfs_acl import acl_entries, acl_texts
 from packstone.storage.hdfs_contact import hasty
 from packstone.storage.hdfs_errors import BrokenConnectionError, as_os_errors
@@ -91,7 +91,13 @@ class HdfsFileIO:
 
     def read_bytes(self, path: str) -> bytes:
         """Read a small file whole."""
-        return self._ask(path, lambda client: _read_range(client.read(self._inside(path)), 0, None))
+
+        def read(client: Any) -> bytes:  # noqa: ANN401 - the library has no types
+            reader = client.read(self._inside(path))
+            check_whole_size(path, len(reader))
+            return _read_range(reader, 0, None)
+
+        return self._ask(path, read)
 
     def open_input(self, path: str) -> Any:  # noqa: ANN401 - pyarrow has no types
         """Open for random reads, with read-ahead."""
@@ -166,6 +172,8 @@ class HdfsFileIO:
     def _make_dir(self, path: str, mode: int, like: Permissions | None) -> None:
         inside = self._inside(path)
         self._ask(path, lambda client: client.mkdirs(inside, permission=mode, create_parent=True))
+        if like is not None:
+            self._set_folder_acl(path, mode, like.attributes)
         if like is None or not like.group or without_group(mode) == mode:
             return
         now = _entry(self._info(path)).permissions  # its group is that of the folder above it
@@ -175,6 +183,16 @@ class HdfsFileIO:
             self._ask(path, lambda client: client.set_owner(inside, None, like.group))
         except OSError:
             self._ask(path, lambda client: client.set_permission(inside, without_group(mode)))
+
+    def _set_folder_acl(self, path: str, mode: int, wanted: tuple[str, ...]) -> None:
+        """Replace the ACL that a new folder got from the default ACL of the one above."""
+        inside = self._inside(path)
+        if self._ask(path, lambda client: client.get_acl_status(inside)).entries:
+            self._ask(path, lambda client: client.remove_acl(inside))
+            self._ask(path, lambda client: client.set_permission(inside, mode))
+        if wanted:
+            entries = acl_entries(wanted, mode=mode)
+            self._ask(path, lambda client: client.set_acl(inside, entries))
 
     def sync_dir(self, path: str) -> None:
         """Nothing to do: names are in the NameNode's journal before it answers."""

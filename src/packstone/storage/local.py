@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import ctypes
 import errno
@@ -12,9 +13,20 @@ import tempfile
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self
 
+from packstone.errors import CorruptionError
 from packstone.model.files import Permissions
-from packstone.storage.fileio import Capabilities, Entry, Kind, file_mode, folder_mode, without_group
-from packstone.storage.local_attributes import read_attributes, set_attributes
+from packstone.storage.fileio import (
+    MAX_WHOLE_BYTES,
+    PRIVATE,
+    Capabilities,
+    Entry,
+    Kind,
+    check_whole_size,
+    file_mode,
+    folder_mode,
+    without_group,
+)
+from packstone.storage.local_attributes import find_acl, inherits_acl, read_attributes, set_attributes, set_folder_acl
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -62,8 +74,10 @@ class LocalFileIO:
 
     def read_bytes(self, path: str) -> bytes:
         """Read a small file whole."""
-        with open(path, "rb") as file:
-            return file.read()
+        with os.fdopen(_open_file(path), "rb") as file:
+            data = file.read(MAX_WHOLE_BYTES + 1)  # files of /proc have no size
+        check_whole_size(path, len(data))
+        return data
 
     def open_input(self, path: str) -> Any:  # noqa: ANN401 - pyarrow has no types
         """Open with pyarrow, whose readers then work without the interpreter's lock."""
@@ -117,7 +131,8 @@ class LocalFileIO:
 
     def remove_tree(self, path: str) -> None:
         """Remove a folder of our own; files that vanish meanwhile are fine."""
-        shutil.rmtree(path, ignore_errors=True)
+        with contextlib.suppress(RecursionError):  # folders of others, hundreds deep: like all that cannot be removed
+            shutil.rmtree(path, ignore_errors=True)
 
     def remove_empty_dir(self, path: str) -> bool:
         """Remove the directory if nothing is in it."""
@@ -180,6 +195,29 @@ class LocalFileIO:
         return os.access(path, os.W_OK | os.X_OK)
 
 
+def _open_file(path: str) -> int:
+    """Open a file to read it whole, without waiting: a FIFO waits for a writer, and a device may never end."""
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError as error:
+        if error.errno == errno.ENXIO:
+            raise CorruptionError(f"{path} should be a file, and is a socket or a device.", path=path) from error
+        raise
+    try:
+        _check_whole_file(path, os.fstat(handle))
+    except BaseException:
+        os.close(handle)
+        raise
+    return handle
+
+
+def _check_whole_file(path: str, found: os.stat_result) -> None:
+    if not stat_bits.S_ISREG(found.st_mode):
+        kind = "folder" if stat_bits.S_ISDIR(found.st_mode) else "pipe or a device"
+        raise CorruptionError(f"{path} should be a file, and is a {kind}.", path=path)
+    check_whole_size(path, found.st_size)
+
+
 def _entry(name: str, found: os.stat_result) -> Entry:
     return Entry(
         name=name,
@@ -216,9 +254,20 @@ def _write_aside(path: str, data: bytes) -> str:
 
 
 def _make_dir(path: str, like: Permissions | None) -> bool:
-    """Make one folder; False if another run did."""
+    """Make one folder; False if another run did.
+
+    With ``like`` it has that ACL and no other: a default ACL of the folder above may name users who must not enter. It
+    is closed until then, which makes inherited entries void.
+    """
+    above = os.path.dirname(path)
+    mode = folder_mode(os.stat(above).st_mode, like)
+    acl = find_acl(like.attributes) if like is not None else None
+    is_closed = like is not None and (acl is not None or inherits_acl(above))
     try:
-        os.mkdir(path, folder_mode(os.stat(os.path.dirname(path)).st_mode, like))
+        os.mkdir(path, PRIVATE.mode if is_closed else mode)
+        if is_closed:
+            set_folder_acl(path, acl)
+            os.chmod(path, mode)  # where there is an ACL, this limits its mask
     except FileExistsError:
         if os.path.isdir(path):
             return False

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 _ACL: Final = "system.posix_acl_access"
+_DEFAULT_ACL: Final = "system.posix_acl_default"
 _OURS: Final = ("user.", _ACL)
 _NONE_HERE: Final = {errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS}
 
@@ -39,14 +40,38 @@ def set_attributes(path: str, wanted: Iterable[str]) -> None:
         os.setxattr(path, name, base64.b64decode(value), follow_symlinks=False)
 
 
+def inherits_acl(folder: str) -> bool:
+    """Whether what is made in a folder gets the entries of a default ACL."""
+    return hasattr(os, "listxattr") and _DEFAULT_ACL in _list(folder)
+
+
+def find_acl(attributes: Iterable[str]) -> bytes | None:
+    """The ACL among attributes, as the kernel keeps it."""
+    found = (text.partition("=") for text in attributes)
+    return next((base64.b64decode(value) for name, _, value in found if name == _ACL), None)
+
+
+def set_folder_acl(path: str, acl: bytes | None) -> None:
+    """Make this the ACL of a folder, also for what will be made in it; with None it has none, whatever it inherited."""
+    found = _list(path)
+    for name in (_DEFAULT_ACL, _ACL):
+        if acl is not None:
+            os.setxattr(path, name, acl, follow_symlinks=False)
+        elif name in found:
+            os.removexattr(path, name, follow_symlinks=False)
+
+
 def _names(path: str) -> list[str]:
+    return [name for name in _list(path) if name.startswith(_OURS)]
+
+
+def _list(path: str) -> list[str]:
     try:
-        found = os.listxattr(path, follow_symlinks=False)
+        return os.listxattr(path, follow_symlinks=False)
     except OSError as error:
         if error.errno in _NONE_HERE:
             return []
         raise
-    return [name for name in found if name.startswith(_OURS)]
 
 
 def _text(value: bytes) -> str:

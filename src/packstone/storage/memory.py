@@ -46,9 +46,10 @@ class MemoryFileIO:
 
     def read_permissions(self, path: str) -> Permissions:
         """Return what was set."""
-        if path not in self._files:
+        found = self.stat(path)
+        if found is None:
             raise FileNotFoundError(path)
-        return self._files[path][2]
+        return found.permissions
 
     def read_bytes(self, path: str) -> bytes:
         """Return the content."""

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from packstone.errors import InvalidInputError, UnavailableError
 from packstone.model.files import Permissions
-from packstone.storage.fileio import Capabilities, Entry, Kind
+from packstone.storage.fileio import Capabilities, Entry, Kind, check_whole_size
 from packstone.storage.s3_errors import as_os_errors
 from packstone.storage.s3_reader import ObjectReader
 from packstone.storage.s3_writer import ObjectWriter
@@ -123,7 +123,9 @@ class S3FileIO:
 
         store, key = self._at(path)
         with as_os_errors(path):
-            return bytes(obstore.get(store, key).bytes())
+            found = obstore.get(store, key)
+            check_whole_size(path, found.meta["size"])
+            return bytes(found.bytes())
 
     def open_input(self, path: str) -> Any:  # noqa: ANN401 - pyarrow has no types
         """Open for random reads; every range is of the version that was there at first."""

@@ -5,7 +5,7 @@ DuckDB and Polars read hidden folders below a table, so what belongs to ``<paren
 lives in the table's root.
 
 It holds rows (staging, backups) and names, so it is never more open than the table: who may not enter the table's
-folder may not enter this one.
+folder may not enter this one. It has the table's ACL, or none, whatever the folder above hands down.
 
 ``<parent>/orders/.packstone/orders`` can therefore be the folder of two tables: of ``<parent>/orders`` itself, or of a
 table ``<parent>/orders/orders``. The records in it say which.
@@ -18,8 +18,9 @@ import posixpath
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
+from packstone.errors import RefusedError
 from packstone.model.codec import load_record
-from packstone.storage.fileio import PRIVATE
+from packstone.storage.fileio import PRIVATE, Kind
 from packstone.storage.location import is_store_root
 
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 _OWNER: Final = 0o700
 STATE_FOLDER: Final = ".packstone"
 DEATHS_FOLDER: Final = "deaths"  # in it: notes about files that were being read when a process died
+_OWN_FOLDERS: Final = frozenset({"runs", "staging", "backup", "owners", "versions", "unrecorded", DEATHS_FOLDER})
 
 
 def find_state_folder(io: FileIO, root: str) -> str:
@@ -82,16 +84,32 @@ def _recorded_tables(io: FileIO, runs: str) -> Iterator[str]:
 
 def make_state_folder(io: FileIO, root: str, state: str) -> None:
     """Make the folder of our own files, as private as the table; one that is more open is closed as far as we may."""
-    table = io.stat(root)
-    if table is None or not io.capabilities.has_folders:
+    if not io.capabilities.has_folders or io.stat(root) is None:
         return
+    _check_real_folders(io, state)
+    table = io.read_permissions(root)
     io.make_dirs(posixpath.dirname(state))
-    io.make_dirs(state, like=table.permissions)
-    found = io.stat(state)
-    if found is not None and found.permissions.mode & ~(table.permissions.mode | _OWNER):
-        mode = found.permissions.mode & (table.permissions.mode | _OWNER)
+    io.make_dirs(state, like=table)
+    found = io.read_permissions(state)
+    mode = found.mode & (table.mode | _OWNER)
+    if (found.mode, found.attributes) != (mode, table.attributes):
         with contextlib.suppress(OSError):  # somebody else's: what we put into it is limited by what is inside
-            io.set_permissions(state, replace(io.read_permissions(state), mode=mode))
+            io.set_permissions(state, replace(found, mode=mode, attributes=table.attributes))
+
+
+def _check_real_folders(io: FileIO, state: str) -> None:
+    """Refuse links in the place of our own folders: originals would be moved, and records read, somewhere else."""
+    try:
+        entries = sorted(io.list_dir(state), key=lambda entry: entry.name)
+    except FileNotFoundError:
+        return
+    for entry in entries:
+        if entry.name in _OWN_FOLDERS and entry.kind is not Kind.DIRECTORY:
+            raise RefusedError(
+                f"{state}/{entry.name} is a {entry.kind} and not a folder; nothing was changed. Put the folder itself "
+                "there, with all that it holds.",
+                path=f"{state}/{entry.name}",
+            )
 
 
 def make_staging(io: FileIO, state: str, folder: str) -> None:

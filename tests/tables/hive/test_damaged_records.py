@@ -5,8 +5,10 @@ damages one record; runs one command; and looks at everything that is there afte
 """
 
 import json
+import os
 import random
 import shutil
+import subprocess
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +21,7 @@ from packstone.errors import CorruptionError, PackstoneError, RefusedError
 from packstone.model.codec import seal
 from packstone.model.merge_options import MergeOptions
 from packstone.service.hive_table import HiveTable
+from packstone.storage.fileio import MAX_WHOLE_BYTES
 from packstone.storage.local import LocalFileIO
 
 OPTIONS = MergeOptions(min_files=3, keep_days=0)
@@ -226,6 +229,74 @@ def test_a_backup_that_is_a_link(scene):
     before = scene.outside()
     assert "is a link" in call(scene, "clean")
     assert scene.outside() == before
+
+
+def make_odd(path: Path, kind: str) -> None:
+    """Put something at a path that is not a record: who reads it waits, or never comes to its end."""
+    path.unlink(missing_ok=True)
+    match kind:
+        case "pipe":
+            os.mkfifo(path)
+        case "folder":
+            path.mkdir()
+        case "endless":
+            path.symlink_to("/dev/zero")
+        case _:
+            with path.open("wb") as file:
+                file.truncate(MAX_WHOLE_BYTES + 1)
+
+
+ODD_KINDS = ("pipe", "folder", "endless", "huge")
+
+
+@pytest.mark.parametrize("kind", ODD_KINDS)
+@pytest.mark.parametrize("name", ["run.json", "dt=2~1.intent.json"])
+def test_what_is_not_a_record_is_one_sentence(scene, name, kind):
+    """A pipe, a folder, a device or a huge file in the place of a record stops no command and fills no memory."""
+    path = intent_of(scene, "dt=2").with_name(name)
+    rows = scene.all_lines()
+    make_odd(path, kind)
+    for command in ("recover", "compact", "health", "clean"):
+        assert path.name in call(scene, command), command
+    path.rmdir() if kind == "folder" else path.unlink()
+    assert scene.all_lines() == rows
+
+
+@pytest.mark.parametrize("kind", ODD_KINDS)
+@pytest.mark.parametrize("name", ["owners/dt=1/000009.json", "deaths/aa.json", "unrecorded/aa.json"])
+def test_what_is_not_an_owner_or_a_note(scene, name, kind):
+    """An owner file of another kind is a conflict; a note about a death or a run says nothing."""
+    call(scene, "recover")
+    for at in range(4):
+        (scene.table / "dt=1" / f"g{at}.csv").write_text(f"{at}\n")
+    (scene.state / name).parent.mkdir(parents=True, exist_ok=True)
+    make_odd(scene.state / name, kind)
+    said = call(scene, "compact")
+    assert ("000009.json" in said) == ("owners" in name)
+    assert len(scene.rows()) == 44
+
+
+@pytest.mark.parametrize(
+    "folder", ["staging/20200101T000000-abcdef", "backup/20200101T000000-abcdef", "staging/plan-a"]
+)
+def test_folders_within_folders(scene, folder):
+    """More folders below each other than the interpreter has frames stop no command."""
+    call(scene, "recover")
+    deep = scene.state / folder
+    deep.mkdir(parents=True)
+    at = os.open(deep, os.O_RDONLY)
+    for _ in range(1_100):
+        os.mkdir("d", dir_fd=at)
+        below = os.open("d", os.O_RDONLY, dir_fd=at)
+        os.close(at)
+        at = below
+    os.close(at)
+    try:
+        for command in ("recover", "compact", "health", "clean"):
+            assert call(scene, command) == "", command
+    finally:
+        subprocess.run(["rm", "-rf", deep], check=True)
+    assert len(scene.rows()) == 40
 
 
 @pytest.mark.parametrize("by", ["link", "folder"])

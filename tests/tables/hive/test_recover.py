@@ -256,8 +256,22 @@ def test_a_run_without_a_name_is_given_a_minute(lake):
     assert not nameless.exists()
 
 
-def test_a_failed_swap_is_mended_while_its_process_lives(lake):
-    """A service whose disk was full for a moment does not lock its partition until it is restarted."""
+class FailingFrom(FaultyFileIO):
+    """Fails at one step and at all moves that follow."""
+
+    def __init__(self, step):
+        super().__init__(LocalFileIO())
+        self._from = step
+
+    def _step(self, name, path, act, **more):
+        super()._step(name, path, act, **more)
+        if name == "move" and len(self.steps) > self._from:
+            raise OSError(f"injected at {path}")
+
+
+@pytest.mark.parametrize("is_short", [True, False])
+def test_a_failed_swap_is_mended_while_its_process_lives(lake, is_short):
+    """A failure of a moment is undone at once; one that stays does not lock the partition until a restart."""
     lake.parquet("dt=1", files=4)
     before = lake.ids()
     table = HiveTable(str(lake.table))
@@ -265,11 +279,16 @@ def test_a_failed_swap_is_mended_while_its_process_lives(lake):
     copy = shutil.copytree(lake.root, lake.root.with_name("copy"))
     HiveTable(str(copy / "orders"), io=counting).compact(MergeOptions(**MERGE))
     step = [at for at, name in enumerate(counting.steps) if name.startswith("move")][2]
-    io = FaultyFileIO(LocalFileIO(), fault=Fault(step=step, action=Action.FAIL, moment=Moment.AFTER))
-    outcome = HiveTable(str(lake.table), io=io).compact(MergeOptions(**MERGE))
+    short = FaultyFileIO(LocalFileIO(), fault=Fault(step=step, action=Action.FAIL, moment=Moment.AFTER))
+    outcome = HiveTable(str(lake.table), io=short if is_short else FailingFrom(step)).compact(MergeOptions(**MERGE))
     assert outcome.status == "failed"
-    assert "packstone recover" in outcome.skipped[-1].why
-    assert "swap finished" in table.recover().actions[0]
+    if is_short:
+        assert "was undone" in outcome.skipped[-1].why
+        assert lake.ids() == before
+        assert table.recover().actions == ()
+    else:
+        assert "packstone recover" in outcome.skipped[-1].why
+        assert "swap finished" in table.recover().actions[0]
     assert lake.ids() == before
 
 

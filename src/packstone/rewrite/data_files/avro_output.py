@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import io as pyio
+import os
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -41,7 +42,7 @@ class AvroOutput:
         self._names = schema.names
         self._convert = [_converter(field.type) for field in schema]
         self._facts = [FactsSoFar(field) for field in schema]
-        self._sync = hashlib.md5(path.encode(), usedforsecurity=False).digest()
+        self._sync = hashlib.md5(os.fsencode(path), usedforsecurity=False).digest()
         self._sink = io.open_output(path)
         self._sink.write(header_bytes(avro, self._codec, self._sync))
 

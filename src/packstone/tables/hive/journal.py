@@ -15,7 +15,7 @@ import posixpath
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from packstone.errors import CommitUnknownError
+from packstone.errors import CommitUnknownError, ConflictError
 from packstone.model.codec import damaged, dump_record, load_record
 from packstone.model.file_format import FileFormat
 from packstone.model.files import FileEntry
@@ -177,8 +177,8 @@ def _make_backup_folders(io: FileIO, layout: TableLayout, intent: SwapIntent) ->
     names = intent.partition.split("/") if intent.partition else []
     for depth in range(len(names) + 1):
         below = "".join(f"/{name}" for name in names[:depth])
-        found = io.stat(f"{root}{below}") or io.stat(layout.root)
-        io.make_dirs(f"{home}{below}", like=None if found is None else found.permissions)
+        source = next((path for path in (f"{root}{below}", layout.root) if io.stat(path) is not None), None)
+        io.make_dirs(f"{home}{below}", like=None if source is None else io.read_permissions(source))
 
 
 def remove_empty_backup(io: FileIO, intent: SwapIntent) -> None:
@@ -197,19 +197,31 @@ def remove_empty_backup(io: FileIO, intent: SwapIntent) -> None:
 
 def check_reachable(io: FileIO, layout: TableLayout, intent: SwapIntent) -> None:
     """CommitUnknownError if a folder of a swap is a symbolic link by now: it would lead out of the table."""
+    exchanged = find_exchanged(io, layout, intent)
+    if exchanged is not None:
+        raise CommitUnknownError(f"{exchanged}; nothing was changed there, and all files are kept.")
+
+
+def find_exchanged(io: FileIO, layout: TableLayout, intent: SwapIntent, *, only: str = "") -> str | None:
+    """Say which folder of a swap (or on the way to ``only``) is a link or a file by now; None if all are folders."""
     places = {intent.directory, intent.backup_directory, *(posixpath.dirname(o.staged_path) for o in intent.outputs)}
     if intent.switch is not None:
         places.add(intent.switch.folder)
     bases = (layout.root, layout.state, _backup_of_run(intent))
-    for place in sorted(places):
+    for place in [only] if only else sorted(places):
         base = next((base for base in bases if f"{place}/".startswith(f"{base}/")), layout.root)
         for folder in (place, *_parents(place, up_to=base)):
             found = io.stat(folder)
             if folder != base and found is not None and found.kind is not Kind.DIRECTORY:
-                raise CommitUnknownError(
-                    f"{folder} is a {found.kind} and not the folder that run {intent.run} worked on; nothing was "
-                    "changed there, and all files are kept."
-                )
+                return f"{folder} is a {found.kind} and not the folder that run {intent.run} worked on"
+    return None
+
+
+def check_not_exchanged(io: FileIO, layout: TableLayout, intent: SwapIntent) -> None:
+    """ConflictError if a folder of a swap was exchanged for a link: asked before the first move, and after it again."""
+    exchanged = find_exchanged(io, layout, intent)
+    if exchanged is not None:
+        raise ConflictError(f"{exchanged}; nothing was changed.")
 
 
 def _check_folders(io: FileIO, layout: TableLayout, intent: SwapIntent, *, is_settled: bool) -> None:

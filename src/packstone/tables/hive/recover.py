@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from packstone.errors import CommitUnknownError, ConflictError, CorruptionError
@@ -133,21 +133,22 @@ def unexplained_backup(journal: Journal, run: str) -> str:
 
 def _unexplained(journal: Journal, run: str, folder: str) -> Iterator[str]:
     """Yield the kept files below a backup folder that no record names; it reads one partition's records at a time."""
-    try:
-        entries = sorted(journal.io.list_dir(folder), key=lambda entry: entry.name)
-    except (FileNotFoundError, NotADirectoryError):
-        return
-    kept = [f"{folder}/{entry.name}" for entry in entries if entry.name.endswith(KEPT_SUFFIX)]
-    if kept:
-        partition = folder.removeprefix(journal.layout.backup(run)).removeprefix("/")
-        known: set[str] = set()
-        for intent in journal.read_intents(run, partition=partition):
-            known |= {intent.kept(file) for file in intent.inputs}
-            known |= {intent.kept_summary(number) for number in range(len(intent.summaries))}
-        yield from (path for path in kept if path not in known)
-    for entry in entries:
-        if entry.kind is Kind.DIRECTORY:
-            yield from _unexplained(journal, run, f"{folder}/{entry.name}")
+    folders = [folder]
+    while folders:
+        folder = folders.pop()
+        try:
+            entries = sorted(journal.io.list_dir(folder), key=lambda entry: entry.name)
+        except (FileNotFoundError, NotADirectoryError):
+            continue
+        kept = [f"{folder}/{entry.name}" for entry in entries if entry.name.endswith(KEPT_SUFFIX)]
+        if kept:
+            partition = folder.removeprefix(journal.layout.backup(run)).removeprefix("/")
+            known: set[str] = set()
+            for intent in journal.read_intents(run, partition=partition):
+                known |= {intent.kept(file) for file in intent.inputs}
+                known |= {intent.kept_summary(number) for number in range(len(intent.summaries))}
+            yield from (path for path in kept if path not in known)
+        folders += [f"{folder}/{entry.name}" for entry in reversed(entries) if entry.kind is Kind.DIRECTORY]
 
 
 def _remove_old_plans(journal: Journal, *, now_seconds: float) -> None:
@@ -169,11 +170,14 @@ def list_plans(journal: Journal) -> tuple[tuple[str, Entry], ...]:
 def _last_change_ns(io: FileIO, path: str, found: Entry) -> int:
     """When something was last written there; a folder of an object store has no time of its own, its files have."""
     newest = found.mtime_ns
-    if found.kind is Kind.DIRECTORY:
-        for entry in io.list_dir(path):
-            is_folder = entry.kind is Kind.DIRECTORY
-            inside = replace(entry, mtime_ns=0)
-            newest = max(newest, _last_change_ns(io, f"{path}/{entry.name}", inside) if is_folder else entry.mtime_ns)
+    folders = [path] if found.kind is Kind.DIRECTORY else []
+    while folders:
+        at = folders.pop()
+        for entry in io.list_dir(at):
+            if entry.kind is Kind.DIRECTORY:
+                folders.append(f"{at}/{entry.name}")
+            else:
+                newest = max(newest, entry.mtime_ns)
     return newest
 
 

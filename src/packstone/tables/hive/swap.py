@@ -1,6 +1,9 @@
 """The swap: originals out to the backup, merged files in; journalled, so that a crash anywhere is recoverable.
 
-Order: intent → check → move every original to the backup, checking it there → move every output in → done.
+Order: check → intent → check → move every original to the backup, checking it there → move every output in → done.
+If a check or a move fails on the way, what was moved goes back at once: a table must not wait for ``recover`` to get
+its rows back.
+
 Originals go first because a reader that meets a gap fails or sees too little for some milliseconds and is
 right on the next try, while one that meets both sets counts rows twice and never knows (trino#9761).
 
@@ -24,13 +27,15 @@ import posixpath
 import time
 from typing import TYPE_CHECKING
 
-from packstone.errors import CommitUnknownError, ConflictError, RefusedError
+from packstone.errors import CommitUnknownError, ConflictError, RefusedError, UnavailableError, storage_sentence
 from packstone.tables.hive.journal import (
     Journal,
     Mark,
     OutputFile,
     SwapIntent,
+    check_not_exchanged,
     check_reachable,
+    find_exchanged,
     make_backup,
     make_backup_again,
     remove_empty_backup,
@@ -60,14 +65,15 @@ def commit_swap(
 ) -> float:
     """Publish the outputs in place of the inputs; return for how many milliseconds readers could see a gap.
 
-    ConflictError: an input changed, and everything is back as it was; or ``check_ours`` says that somebody took the
-    partition over, and then it is theirs to finish or to undo. CommitUnknownError: it stopped half-way, and
-    ``recover`` will finish it.
+    ConflictError: an input or a folder changed, and everything is back as it was; or ``check_ours`` says that somebody
+    took the partition over, and then it is theirs to finish or to undo. UnavailableError: the storage refused a move,
+    and everything is back as it was. CommitUnknownError: it stopped half-way, and ``recover`` will finish it.
 
     ``check_ours`` is asked after the intent is written, because who takes over looks for intents after the claim:
     one of the two sees the other.
     """
     try:
+        check_not_exchanged(journal.io, journal.layout, intent)
         make_backup(journal.io, journal.layout, intent)
         journal.write_intent(intent)
         check_ours()
@@ -88,24 +94,36 @@ def _swap(journal: Journal, intent: SwapIntent, *, now_seconds: float, check_our
         _check_outputs_staged(io, intent)
         _move_inputs_out(io, intent)
         check_ours()
-        check_reachable(io, journal.layout, intent)
+        check_not_exchanged(io, journal.layout, intent)
         _move_outputs_in(io, intent)
-    except ConflictError as conflict:
+    except (ConflictError, OSError) as stop:
         check_ours()
-        roll_back(journal, intent, now_seconds=now_seconds, why=conflict.message)
-        raise
+        _check_can_return(journal, intent)
+        why = stop.message if isinstance(stop, ConflictError) else str(stop)
+        roll_back(journal, intent, now_seconds=now_seconds, why=why)
+        if isinstance(stop, ConflictError):
+            raise
+        raise UnavailableError(
+            f"The swap in {intent.directory} failed and was undone: {storage_sentence(stop)}"
+        ) from stop
     return (time.perf_counter() - began) * 1000
+
+
+def _check_can_return(journal: Journal, intent: SwapIntent) -> None:
+    """CommitUnknownError if the way back was exchanged: the partition's folder, or a backup that lacks an original."""
+    io, layout = journal.io, journal.layout
+    if find_exchanged(io, layout, intent, only=intent.directory) is not None or not (
+        find_exchanged(io, layout, intent, only=intent.backup_directory) is None
+        or all(_is_kept(io, intent, f) or _is(io.stat(intent.place(f)), f) for f in intent.inputs)
+    ):
+        check_reachable(io, layout, intent)
 
 
 def recover_swap(journal: Journal, intent: SwapIntent, *, now_seconds: float) -> str:
     """Finish or undo a swap whose owner died; return which."""
     io = journal.io
     check_reachable(io, journal.layout, intent)
-    if _may_go_forward(io, intent):
-        if not all(_is_output(io.stat(intent.published(output)), output) for output in intent.outputs):
-            make_backup_again(io, journal.layout, intent)
-            _move_inputs_out(io, intent)
-            _move_outputs_in(io, intent)
+    if _may_go_forward(io, intent) and _go_forward(journal, intent):
         _move_summaries_out(io, intent)
         journal.write_mark(intent, "done", Mark(at=now_seconds, why="recovered"))
         return "finished"
@@ -113,6 +131,20 @@ def recover_swap(journal: Journal, intent: SwapIntent, *, now_seconds: float) ->
     check_outputs_known(journal, intent)
     roll_back(journal, intent, now_seconds=now_seconds, why="recovered")
     return "undone"
+
+
+def _go_forward(journal: Journal, intent: SwapIntent) -> bool:
+    """Do the moves that are left; False if the storage refuses one, as it may do for ever: then the way is back."""
+    io = journal.io
+    if all(_is_output(io.stat(intent.published(output)), output) for output in intent.outputs):
+        return True
+    make_backup_again(io, journal.layout, intent)
+    try:
+        _move_inputs_out(io, intent)
+        _move_outputs_in(io, intent)
+    except OSError:
+        return False
+    return True
 
 
 def check_inputs_in_place(io: FileIO, intent: SwapIntent) -> None:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 from packstone.errors import CommitUnknownError, ConflictError, RefusedError, UnavailableError
 from packstone.storage.fileio import Kind
 from packstone.tables.hive.copy_file import copy_file
-from packstone.tables.hive.journal import Journal, LeftFile, Mark, SwapIntent, Switch
+from packstone.tables.hive.journal import Journal, LeftFile, Mark, SwapIntent, Switch, check_not_exchanged
 from packstone.tables.hive.listing import is_data, is_hidden
 
 if TYPE_CHECKING:
@@ -73,6 +73,7 @@ def commit_switch(
     """
     io, switch = journal.io, _switch(intent)
     try:
+        check_not_exchanged(io, journal.layout, intent)
         journal.write_intent(intent)
         check_ours()
         try:

@@ -7,6 +7,7 @@ so an attempt that dies leaves only files of known names.
 
 from __future__ import annotations
 
+import os
 import zlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
@@ -85,7 +86,7 @@ def merge_and_prove(attempt: Attempt, context: MergeContext, unit: MergeUnit) ->
 def _namer(attempt: Attempt, context: MergeContext, *, unit: MergeUnit, written: list[str]) -> Callable[[int], str]:
     """Name files, and write each name down before the file is there."""
     # A task's name for this try is random: two tries at one unit never write the same file.
-    this_try = zlib.crc32(f"{attempt.staging}/{attempt.name}".encode())
+    this_try = zlib.crc32(os.fsencode(f"{attempt.staging}/{attempt.name}"))
     directory = unit.spec.output.directory
 
     def name(number: int) -> str:
