@@ -271,3 +271,13 @@ def test_one_file_of_free_text_is_enough():
     table, note = shape(b"1,2\n", ending="txt"), shape(b"hello\n", ending="txt")
     assert agree_on_readings([table, note]) == (FREE_TEXT, FREE_TEXT)
     assert agree_on_readings([table, table]) == (Reading(",", 2), Reading(",", 2))
+
+
+def test_blank_files_go_with_the_others(packstone, lake):
+    """A file of blank lines has no columns, and keeps no other file from being merged."""
+    table, blank = shape(b"1,2\n"), shape(b"\n\n")
+    assert agree_on_readings([blank, table, table]) == (Reading(",", 2),) * 3
+    assert agree_on_readings([blank, blank]) == (FREE_TEXT, FREE_TEXT)
+    folder = lake.text("p=1", {f"f{at}.csv": b"\n" if at == 1 else b"%d,2\n" % at for at in range(6)})
+    assert packstone("compact", lake.table).code == 0
+    assert len(list(folder.iterdir())) == 1

@@ -84,6 +84,7 @@ class TextShape:
     is_named: bool = False  # whether the name says that it is delimited
     preamble: int = 0  # as many lines at the beginning differ from all others, which agree
     widths: tuple[int, int] = (1, 1)  # the least and the greatest number of cells, if there is no reading
+    is_blank: bool = False  # it has no lines that could differ from others
 
     @property
     def is_ragged(self) -> bool:
@@ -121,8 +122,8 @@ def _line_ends(samples: Sequence[bytes]) -> set[LineEnd]:
 def read_shape(head: bytes, tail: bytes, *, is_whole: bool, ending: str) -> TextShape:
     """Cut the lines of a sample into cells by each delimiter; ``tail`` begins with a whole line."""
     is_named = ending in DELIMITED_ENDINGS
-    if ending in _FREE_ENDINGS:
-        return TextShape()
+    if ending in _FREE_ENDINGS or not head.strip():
+        return TextShape(is_named=is_named, is_blank=not head.strip())
     text = head.decode("utf-8", "replace")
     last = _plain_lines(tail if not is_whole else head)
     readings: list[Reading] = []
@@ -183,10 +184,12 @@ def agree_on_readings(shapes: Sequence[TextShape]) -> tuple[Reading, ...]:
 
     Of several readings the one counts that most files have: ``1;2,5`` is two columns by two delimiters.
     """
-    if any(not shape.readings and not shape.is_named for shape in shapes):
+    if any(not (shape.readings or shape.is_named or shape.is_blank) for shape in shapes):
         return (FREE_TEXT,) * len(shapes)
     votes = Counter((reading.delimiter, reading.quote) for shape in shapes for reading in shape.readings)
-    return tuple(_choose(shape, votes) for shape in shapes)
+    chosen = [None if shape.is_blank else _choose(shape, votes) for shape in shapes]
+    usual = Counter(reading for reading in chosen if reading is not None).most_common(1)
+    return tuple(reading or (usual[0][0] if usual else FREE_TEXT) for reading in chosen)
 
 
 def _choose(shape: TextShape, votes: Counter[tuple[str, str]]) -> Reading:
