@@ -410,24 +410,25 @@ def test_hazard_30_text(packstone, lake):
     lines = {
         "a.csv": b"1,one\n2,two\n",
         "b.csv": b"3,no newline",
-        "c.csv": b"4,crlf\r\n5,crlf\r\n",
-        "d.csv": b"6,ends in cr\r",
         "e.csv": b'7,"quoted\nnewline"\n',
         "f.csv": b"8,\xff\xfe not utf-8\n",
         "g.csv": b"\n\n9,blank lines before\n",
     }
     alone = {
         "bom.csv": b"\xef\xbb\xbf1,bom\n",
+        "cr.csv": b"6,ends in cr\r7,cr\r",
+        "mixed.csv": b"6,lf\n7,crlf\r\n",
         "zipped.csv.xz": lzma.compress(b"1,xz\n"),
         "doc.xml": b"<?xml version='1.0'?>\n<a>\n</a>\n",
         "doc.json": b'{\n "a": 1\n}\n',
     }
-    folder = lake.text("", {**lines, **alone})
+    others = {"crlf.csv": b"4,crlf\r\n5,crlf\r\n", "three.csv": b"1,2,3\n", "semicolon.csv": b"1;2\n3;4\n"}
+    folder = lake.text("", {**lines, **alone, **others})
     done = packstone("compact", lake.table, "--format", "json")
     assert (done.code, done.json["status"]) == (0, "committed"), done.out
-    for name, content in alone.items():
+    for name, content in {**alone, **others}.items():
         assert (folder / name).read_bytes() == content
-        assert done.skipped(name)
+    assert all(done.skipped(name) for name in alone)
     (merged,) = folder.glob("packstone-*.csv")
     assert merged.read_bytes() == b"".join(
         content if content.endswith(b"\n") else content + b"\n" for content in lines.values()

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from float_files import FILTERS, READERS, all_rows, draw_files, merge_files, new_mistakes
+from float_files import COLUMNS, FILTERS, READERS, Filter, all_rows, draw_files, merge_files, new_mistakes
 
 from packstone.rewrite.parquet.float_statistics import float_leaves, nan_leaves
 from packstone.rewrite.parquet.thrift_compact import read_struct
@@ -39,7 +39,8 @@ def check_seed(folder, seed, small_groups):
     ways = merge_files(before, after)
     table = all_rows(before)
     assert sorted(all_rows(after)["id"].to_pylist()) == sorted(table["id"].to_pylist())
-    for one in dice.sample(FILTERS, FILTERS_A_CASE):
+    below_nan = [Filter(column, "<", NAN) for column in COLUMNS]  # PyArrow judges it by whether bounds are known
+    for one in (*below_nan, *dice.sample(FILTERS, FILTERS_A_CASE)):
         for reader, (find, judge) in READERS.items():
             mistakes = new_mistakes(find(before, one), find(after, one), judge(table, one))
             assert not mistakes, (seed, reader, one.to_sql(), sorted(mistakes)[:5])
@@ -89,17 +90,85 @@ def bounds(path, column=0):
         ([1.0, 2.0], [-3.0, INF], (-3.0, INF)),
         ([1.0, 2.0], [0.5, NAN], None),
         ([1.0, 2.0], [NAN], None),
+        ([1.0, None], [2.0], (1.0, 2.0)),
         ([1.0, None], [None], (1.0, 1.0)),
+        ([1.0, 1.0], [2.0], None),
+        ([1.0, 2.0], [0.0], None),
+        ([1.0], [1.0], (1.0, 1.0)),
+        ([0.0], [-0.0], (0.0, 0.0)),
     ],
 )
 def test_bounds_of_a_merged_chunk(tmp_path, way, rows, dictionary, first, second, expected):
-    """A chunk states bounds only if no value is NaN, whether pages are copied or encoded again; nulls are counted."""
+    """A chunk has bounds only if no value is NaN and PyArrow errs no more by them than before; nulls are counted."""
     kind = pa.float64()
     tables = [pa.table({"x": pa.array(values, kind)}) for values in (first, second)]
     found, path = merge(tmp_path, *tables, rows=rows, use_dictionary=dictionary)
     assert (found, bounds(path)) == (way, [expected])
     nulls = pq.read_table(path)["x"].null_count
     assert pq.ParquetFile(path).metadata.row_group(0).column(0).statistics.null_count == nulls
+
+
+def write_some_with_statistics(folder, *, rows, **options):
+    """Write six files of which only the first states bounds of its floating-point columns; merge them."""
+    before, after = folder / "before", folder / "after"
+    before.mkdir()
+    items = [{"a": float(at % 7)} for at in range(rows)]
+    columns = {"x": [1.0, 2.0, 3.0] * (rows // 3), "s": items, "k": ["a", "b", "c"] * (rows // 3)}
+    for number in range(6):
+        ids = {"id": range(number * rows, (number + 1) * rows)}
+        stated = True if number == 0 else ["id", "k"]
+        pq.write_table(pa.table(ids | columns), before / f"{number}.parquet", write_statistics=stated, **options)
+    return before, after, merge_files(before, after)
+
+
+@pytest.mark.parametrize(
+    ("way", "rows", "dictionary"),
+    [("rewrite", 3, False), ("splice", 3000, ["k"]), ("splice", 3000, ["x", "s.a"]), ("rewrite", 3000, True)],
+)
+def test_bounds_are_not_introduced(tmp_path, way, rows, dictionary):
+    """One input with bounds among others without gives the merged chunk none, or PyArrow finds rows of ``x < NaN``."""
+    before, after, ways = write_some_with_statistics(tmp_path, rows=rows, use_dictionary=dictionary)
+    (path,) = after.iterdir()
+    assert (ways, bounds(path, 1), bounds(path, 2)) == ({way}, [None], [None])
+    assert bounds(path, 0) == [(0, 6 * rows - 1)]
+    assert not pq.ParquetFile(path).metadata.row_group(0).column(1).has_column_index
+    table = pq.read_table(before)
+    for column in ("x", "s.a"):
+        one = Filter(column, "<", NAN)
+        for reader, (find, judge) in READERS.items():
+            assert not new_mistakes(find(before, one), find(after, one), judge(table, one)), (reader, column)
+
+
+def test_missing_bounds_follow_the_rows(tmp_path, small_groups):
+    """Only the row groups that hold rows of an input without bounds state none, wherever these were cut."""
+    small_groups(4)
+    before, after = tmp_path / "before", tmp_path / "after"
+    before.mkdir()
+    for number, stated in enumerate([True, True, False, True, True]):
+        table = pa.table({"x": [float(number), number + 0.5, number + 0.75]})
+        pq.write_table(table, before / f"{number}.parquet", write_statistics=stated)
+    merge_files(before, after)
+    (path,) = after.iterdir()
+    rows = [group.num_rows for group in groups_of(path)]
+    sources = [at // 3 for at in range(15)]
+    starts = [sum(rows[:at]) for at in range(len(rows))]
+    expected = [2 in sources[start : start + count] for start, count in zip(starts, rows, strict=True)]
+    assert [found is None for found in bounds(path)] == expected
+    assert True in expected
+    assert False in expected
+
+
+def test_nulls_of_another_row_group(tmp_path, small_groups):
+    """A chunk cut in two has its null in one of them; the other one states no range either."""
+    small_groups(2)
+    _, path = merge(tmp_path, pa.table({"x": [None, 1.0, 2.0, 3.0]}), pa.table({"x": [4.0, 5.0]}))
+    assert bounds(path) == [(1.0, 1.0), None, (4.0, 5.0)]
+
+
+def groups_of(path):
+    """The row groups that the footer lists."""
+    metadata = pq.ParquetFile(path).metadata
+    return [metadata.row_group(at) for at in range(metadata.num_row_groups)]
 
 
 def test_chunks_without_nan_keep_their_bounds(tmp_path, small_groups):

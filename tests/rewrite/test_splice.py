@@ -496,7 +496,7 @@ class TestStatistics:
             (pa.binary(), [[b"\xff"], [b"\x01"]], b"\x01", b"\xff"),
             (pa.bool_(), [[True], [False]], False, True),
             (pa.decimal128(25, 1), [[decimal.Decimal(-15)], [decimal.Decimal(25)]], -15, 25),
-            (pa.float64(), [[1.5], [-2.5]], -2.5, 1.5),
+            (pa.float64(), [[1.5, 1.0], [-2.5, 0.5]], -2.5, 1.5),
         ],
     )  # fmt: skip
     def test_the_widest_bounds_win(self, folder, kind, values, low, high):

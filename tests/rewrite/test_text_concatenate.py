@@ -41,6 +41,8 @@ def join(folder, contents, *, header_lines=0):
         ([b"a", b"b"], b"a\nb\n"),
         ([b"a\r\n", b"b\r\n"], b"a\r\nb\r\n"),
         ([b"a\r", b"b"], b"a\r\nb\n"),
+        ([b"a\r\nb", b"c\r\nd\r"], b"a\r\nb\r\nc\r\nd\r\n"),
+        ([b"\r\nb", b"a\nb"], b"\r\nb\r\na\nb\n"),
         ([b"\n", b"\n\n"], b"\n\n\n"),
         ([b"", b"a", b""], b"a\n"),
         ([b"", b""], b""),
@@ -49,7 +51,7 @@ def join(folder, contents, *, header_lines=0):
     ],
 )
 def test_bytes_are_kept(tmp_path, contents, joined):
-    """Only a missing last newline is added; carriage returns, empty lines and odd encodings stay."""
+    """Only a missing last newline is added, as the first line ends; carriage returns, blank lines, encodings stay."""
     assert join(tmp_path, contents) == joined
 
 
@@ -62,6 +64,8 @@ def test_bytes_are_kept(tmp_path, contents, joined):
         (2, [b"h\ni\na\n", b"h\ni\n"], b"h\ni\na\n"),
         (1, [b"h\r\na\r\n", b"h\r\nb\r\n"], b"h\r\na\r\nb\r\n"),
         (1, [b"h\nh\n", b"h\nh\n"], b"h\nh\nh\n"),
+        (1, [b"h\r\na", b"h\r\nb"], b"h\r\na\r\nb\r\n"),
+        (2, [b"h\r\ni", b"h\r\ni\r\nb"], b"h\r\ni\r\nb\r\n"),
         (1, [b"\na\n", b"\nb\n"], b"\na\nb\n"),
     ],
 )

@@ -13,9 +13,8 @@ from packstone.storage.store_hazards import find_store_hazards
 from packstone.strategy.small_files import count_outputs, is_small
 from packstone.tables.hive.file_facts import read_file_facts
 from packstone.tables.hive.file_verdict import Verdict
-from packstone.tables.hive.header_line import why_maybe_header
 from packstone.tables.hive.listing import list_named, list_partitions
-from packstone.tables.hive.plan_partition import small_files_options
+from packstone.tables.hive.plan_partition import group_files, small_files_options, why_maybe_headed
 from packstone.tables.hive.recover import Recovered, unexplained_backups, unfinished_swaps
 from packstone.tables.hive.switch import switched_folders
 from packstone.tables.hive.telling_names import bucket_name, newest_offsets
@@ -24,7 +23,6 @@ if TYPE_CHECKING:
     from packstone.model.merge_options import MergeOptions
     from packstone.storage.fileio import FileIO
     from packstone.tables.hive.file_verdict import FileFacts
-    from packstone.tables.hive.header_line import FirstLine
     from packstone.tables.hive.journal import Journal
     from packstone.tables.hive.listing import FolderSource, PartitionListing
 
@@ -205,12 +203,9 @@ def _add_hazards(io: FileIO, health: Health, listing: PartitionListing, *, optio
 
 
 def _add_header_hazards(health: Health, facts: list[FileFacts], *, where: str) -> None:
-    lines: dict[str, list[FirstLine]] = {}
-    for fact in facts:
-        if fact.first_line is not None:
-            lines.setdefault(fact.group, []).append(fact.first_line)
-    for of_group in lines.values():
-        if (why := why_maybe_header(of_group)) is not None:
+    mergeable = [fact for fact in facts if fact.verdict is Verdict.MERGEABLE]
+    for group in group_files(mergeable):
+        if (why := why_maybe_headed(group.files)) is not None:
             warn(health, "header-line", where=where, evidence=why)
 
 

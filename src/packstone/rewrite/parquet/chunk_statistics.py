@@ -8,7 +8,8 @@ got wrong (it knows them by ``created_by``). A bound may be a shortened one, so 
 type                                 order
 ===================================  =====================================================
 integers, dates, times, booleans     as signed numbers; unsigned where the type says so
-float, double                        as numbers; none at all if a bound, or a value, is NaN
+float, double                        as numbers; none at all if a bound, or a value, is NaN,
+                                     nor a range made of single values (see ``float_statistics``)
 strings and bytes, UUID              byte by byte, unsigned
 decimals as bytes                    as signed big-endian numbers
 INT96, half floats, intervals, ...   no bounds
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 
 _NULL_COUNT, _MAX_VALUE, _MIN_VALUE = 3, 5, 6
 _WIDTHS = {"INT32": "<i", "INT64": "<q", "FLOAT": "<f", "DOUBLE": "<d", "BOOLEAN": "<?"}
+_FLOATS = frozenset({"FLOAT", "DOUBLE"})
 _BYTEWISE = frozenset({"NONE", "STRING", "ENUM", "JSON", "BSON", "UUID"})
 _NUMERIC = frozenset({"NONE", "DATE", "TIME", "TIMESTAMP", "INT", "DECIMAL"})
 
@@ -38,7 +40,7 @@ _NUMERIC = frozenset({"NONE", "DATE", "TIME", "TIMESTAMP", "INT", "DECIMAL"})
 class MergedStatistics:
     """What is known of the chunks added so far."""
 
-    __slots__ = ("_key", "_max", "_min", "_null_count", "_physical")
+    __slots__ = ("_key", "_max", "_min", "_null_count", "_of_single", "_physical")
 
     def __init__(self, column: pq.ColumnSchema) -> None:
         self._physical = column.physical_type
@@ -46,6 +48,7 @@ class MergedStatistics:
         self._null_count: int | None = 0
         self._min: Any = None
         self._max: Any = None
+        self._of_single = False  # whether some chunk states the same value as both bounds
 
     def add(self, chunk: pq.ColumnChunkMetaData, *, holds_nan: bool = False) -> None:
         """Take in one chunk's statistics; bounds leave a NaN out, see ``float_statistics``."""
@@ -61,6 +64,7 @@ class MergedStatistics:
         if any(isinstance(bound, float) and math.isnan(bound) for bound in (low, high)):
             self._key = None
             return
+        self._of_single |= low == high
         self._min = low if self._min is None else min(self._min, low, key=self._key)
         self._max = high if self._max is None else max(self._max, high, key=self._key)
 
@@ -69,13 +73,17 @@ class MergedStatistics:
         told: Struct = {}
         if self._null_count is not None:
             told[_NULL_COUNT] = I64, self._null_count
-        if self._key is not None and self._min is not None:
+        if self._key is not None and self._min is not None and not self._is_introduced_range():
             low, high = self._min, self._max
             if isinstance(low, float):  # zeros have two signs, and a bound must be below or above both
                 low, high = low or -0.0, high or 0.0
             told[_MAX_VALUE] = BINARY, self._encode(high)
             told[_MIN_VALUE] = BINARY, self._encode(low)
         return told
+
+    def _is_introduced_range(self) -> bool:
+        is_range = self._min != self._max and not self._null_count
+        return self._physical in _FLOATS and self._of_single and is_range
 
     def _encode(self, value: Any) -> bytes:  # noqa: ANN401 - of the column's type
         return value if isinstance(value, bytes) else struct.pack(_WIDTHS[self._physical], value)

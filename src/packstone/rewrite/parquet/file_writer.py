@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 
 from packstone.errors import CorruptionError
 from packstone.rewrite.parquet.check_footer import MAGIC
-from packstone.rewrite.parquet.float_statistics import float_leaves, keep_true_statistics, nan_leaves
+from packstone.rewrite.parquet.float_statistics import InputBounds, float_leaves, keep_true_statistics, nan_leaves
 from packstone.rewrite.parquet.output_writer import OutputWriter
 from packstone.rewrite.parquet.thrift_compact import BINARY, Struct, read_struct, write_struct
 
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 _TAIL_BYTES: Final = 8  # the footer's length and the magic
 # FileMetaData, RowGroup
 _ROW_GROUPS, _CREATED_BY, _COLUMNS = 4, 6, 1
+_NO_INPUTS: Final = InputBounds()
 
 
 class ParquetFileWriter:
@@ -42,17 +43,20 @@ class ParquetFileWriter:
     ) -> None:
         self._floats = float_leaves(schema)
         self._created_by, self._own_edit = created_by, edit
-        self._nan_leaves: list[frozenset[int]] = []
+        self._groups: list[tuple[frozenset[int], frozenset[int]]] = []  # leaves without bounds, and sound ones
         self._sink = _TailSink(sink)
         if self._floats:
             # Then PyArrow writes no statistics into page headers, where they could not be changed any more.
             options = {**options, "write_page_index": True}
         self._writer = OutputWriter(self._sink, schema, **options)
 
-    def write(self, rows: pa.Table) -> None:
-        """Write one row group."""
+    def write(self, rows: pa.Table, *, inputs: InputBounds = _NO_INPUTS) -> None:
+        """Write one row group; ``inputs`` is about the chunks that its rows come from, by floating-point leaf."""
         self._writer.write_table(rows, row_group_size=max(1, rows.num_rows))
-        self._nan_leaves.append(nan_leaves(rows) if self._floats else frozenset())
+        of_nan = nan_leaves(rows) if self._floats else frozenset()
+        without = {leaf for at, leaf in enumerate(self._floats) if at in inputs.missing}
+        sound = frozenset(leaf for at, leaf in enumerate(self._floats) if at in inputs.sound)
+        self._groups.append((of_nan | without, sound))
 
     def close(self, key_values: Mapping[bytes, bytes] | None = None) -> pq.FileMetaData:
         """Write the footer with these key-values, and return it."""
@@ -76,12 +80,12 @@ class ParquetFileWriter:
     def _edit(self, data: bytes) -> bytes:
         footer = read_struct(data)[0]
         groups: list[Struct] = footer[_ROW_GROUPS][1].items
-        if len(groups) != len(self._nan_leaves):
-            raise CorruptionError(f"PyArrow wrote {len(groups)} row groups, not {len(self._nan_leaves)}.")
-        for group, with_nan in zip(groups, self._nan_leaves, strict=True):
+        if len(groups) != len(self._groups):
+            raise CorruptionError(f"PyArrow wrote {len(groups)} row groups, not {len(self._groups)}.")
+        for group, (unbounded, sound) in zip(groups, self._groups, strict=True):
             for leaf in self._floats:
                 chunk = group[_COLUMNS][1].items[leaf]
-                keep_true_statistics(chunk, holds_nan=leaf in with_nan)
+                keep_true_statistics(chunk, has_bounds=leaf not in unbounded, may_state_range=leaf not in sound)
         if self._created_by:
             footer[_CREATED_BY] = BINARY, self._created_by.encode()
         elif self._created_by is not None:

@@ -13,8 +13,19 @@ numbers and NaN                       bounds without NaN   none
 only NaN                              none                 none
 ====================================  ===================  ==============
 
-So a chunk that holds a NaN gets no bounds, neither of the chunk nor of its pages, and all other chunks get theirs,
-which are true in every order. Then every reader finds after a merge what a full scan finds.
+So a chunk that holds a NaN gets no bounds, neither of the chunk nor of its pages. Bounds of other chunks are true in
+every order, and every reader finds by them what a full scan finds, with one exception: PyArrow takes ``x < NaN`` for
+true if a chunk has no null and states two different bounds. So a merge does not introduce such bounds
+(``InputBounds``):
+
+====================================================  =========================================================
+an input chunk                                        the merged chunk states
+====================================================  =========================================================
+states no bounds, and holds more than nulls           none
+states one value as both, or has a null               its own if they are one value again, or if it has a null
+====================================================  =========================================================
+
+Writers of new rows, which have no such inputs, state what is true.
 
 Bounds that span those of the inputs would not do where these left a NaN out: DuckDB simplifies ``x <> NaN`` by the
 bounds of a table that is a single file and not by those of many, so it would be wrong only after the merge.
@@ -27,6 +38,8 @@ not hold the very zero that is asked for. DuckDB and Polars do not say it either
 
 from __future__ import annotations
 
+from collections import deque
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -37,12 +50,14 @@ import pyarrow.types as pt
 from packstone.rewrite.parquet.thrift_compact import STRUCT, Struct
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
+
+    import pyarrow.parquet as pq
 
 # ColumnChunk, ColumnMetaData
 _META_DATA, _COLUMN_INDEX, _STATISTICS, _ENCODING_STATS = 3, (6, 7), 12, 13
 # Statistics: the deprecated and the current bounds, and whether the current ones are exact
-_MAX, _MIN = 5, 6
+_NULL_COUNT, _MAX, _MIN = 3, 5, 6
 _BOUNDS, _EXACT = (1, 2, _MAX, _MIN), (7, 8)
 _SIGN_BYTE: Final = b"\x00\x80"
 
@@ -65,11 +80,64 @@ def nan_leaves(rows: pa.Table) -> frozenset[int]:
     return frozenset(found)
 
 
-def keep_true_statistics(chunk: Struct, *, holds_nan: bool) -> None:
+@dataclass(frozen=True, slots=True)
+class InputBounds:
+    """Of which floating-point leaves, numbered from 0, an input chunk states no bounds, or bounds that PyArrow can use.
+
+    These are ``sound``: they do not make it take ``x < NaN`` for true.
+    """
+
+    missing: frozenset[int] = frozenset()
+    sound: frozenset[int] = frozenset()
+
+    def __or__(self, other: InputBounds) -> InputBounds:
+        """Return what is known of the chunks of both."""
+        return InputBounds(self.missing | other.missing, self.sound | other.sound)
+
+
+def read_input_bounds(group: pq.RowGroupMetaData, leaves: Sequence[int]) -> InputBounds:
+    """Look at the chunks of these floating-point leaves."""
+    missing, sound = set(), set()
+    for at, leaf in enumerate(leaves):
+        chunk = group.column(leaf)
+        found = chunk.statistics if chunk.is_stats_set else None
+        if found is not None and found.has_min_max:
+            if found.min_raw == found.max_raw or not found.has_null_count or found.null_count:
+                sound.add(at)
+        elif found is None or not found.has_null_count or found.null_count < chunk.num_values:
+            missing.add(at)
+    return InputBounds(frozenset(missing), frozenset(sound))
+
+
+class BoundsOfRows:
+    """The bounds that input chunks state, by the rows of the inputs in their order."""
+
+    def __init__(self, schema: pa.Schema) -> None:
+        self._leaves = float_leaves(schema)
+        self._spans: deque[tuple[int, InputBounds]] = deque()
+
+    def add(self, group: pq.RowGroupMetaData) -> None:
+        """Add the rows of the next row group of the inputs."""
+        if self._leaves and group.num_rows:
+            self._spans.append((group.num_rows, read_input_bounds(group, self._leaves)))
+
+    def take(self, rows: int) -> InputBounds:
+        """Remove this many rows from the front; return what is known of the chunks that they come from."""
+        found = InputBounds()
+        while rows and self._spans:
+            length, bounds = self._spans.popleft()
+            found |= bounds
+            if length > rows:
+                self._spans.appendleft((length - rows, bounds))
+            rows -= min(rows, length)
+        return found
+
+
+def keep_true_statistics(chunk: Struct, *, has_bounds: bool, may_state_range: bool) -> None:
     """Apply the rule to a floating-point column's ColumnChunk as PyArrow wrote it."""
     metadata: Struct = chunk[_META_DATA][1]
     statistics: Struct = metadata.get(_STATISTICS, (STRUCT, {}))[1]
-    if holds_nan:
+    if not has_bounds or (not may_state_range and _is_range_without_nulls(statistics)):
         for number in (*_BOUNDS, *_EXACT):
             statistics.pop(number, None)
         for number in _COLUMN_INDEX:
@@ -79,6 +147,13 @@ def keep_true_statistics(chunk: Struct, *, holds_nan: bool) -> None:
             statistics.pop(number, None)
     if not _excludes_zero(statistics):
         metadata.pop(_ENCODING_STATS, None)
+
+
+def _is_range_without_nulls(statistics: Struct) -> bool:
+    if statistics.get(_NULL_COUNT, (0, 0))[1] or _MAX not in statistics or _MIN not in statistics:
+        return False
+    low, high = statistics[_MIN][1], statistics[_MAX][1]
+    return bool(low != high and not (_is_zero(low) and _is_zero(high)))
 
 
 def _excludes_zero(statistics: Struct) -> bool:

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from packstone.rewrite.parquet.batches import batch_rows_for, decoded_row_bytes, read_batches
+from packstone.rewrite.parquet.float_statistics import BoundsOfRows
 from packstone.rewrite.parquet.footer import open_parquet
 from packstone.rewrite.parquet.int96 import find_int96_unit, int96_columns
 from packstone.rewrite.parquet.pandas_note import with_row_count
@@ -37,16 +38,21 @@ def rewrite_parquet(io: FileIO, paths: Sequence[str], output: str, *, codec: str
             unit = find_int96_unit(io, paths)
     with open_parquet(io, paths[0], coerce_int96_timestamp_unit=unit) as first:
         settings = find_writer_settings(first, codec=codec, files=len(paths))
-    batches = read_ahead(_read_batches(io, paths, unit=unit, settings=settings))
-    _write_groups(io, output, _cut_row_groups(batches), settings=settings)
+    bounds = BoundsOfRows(settings.schema)
+    batches = read_ahead(_read_batches(io, paths, unit=unit, settings=settings, bounds=bounds))
+    _write_groups(io, output, _cut_row_groups(batches), settings=settings, bounds=bounds)
     return not settings.sorting
 
 
-def _read_batches(io: FileIO, paths: Sequence[str], *, unit: str, settings: WriterSettings) -> Iterator[pa.RecordBatch]:
+def _read_batches(
+    io: FileIO, paths: Sequence[str], *, unit: str, settings: WriterSettings, bounds: BoundsOfRows
+) -> Iterator[pa.RecordBatch]:
     row_bytes = 0
     for path in paths:
         with open_parquet(io, path, coerce_int96_timestamp_unit=unit) as file:
             row_bytes = decoded_row_bytes(io, file, path, known=row_bytes)
+            for number in range(file.num_row_groups):  # before its first row is passed on to the writer's thread
+                bounds.add(file.metadata.row_group(number))
             for found in read_batches(file, path, batch_rows=batch_rows_for(row_bytes)):
                 batch = settings.decode(found)
                 row_bytes = max(row_bytes, batch.nbytes // max(1, batch.num_rows))
@@ -69,14 +75,16 @@ def _cut_row_groups(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
         yield pa.Table.from_batches(waiting)
 
 
-def _write_groups(io: FileIO, output: str, groups: Iterator[pa.Table], *, settings: WriterSettings) -> None:
+def _write_groups(
+    io: FileIO, output: str, groups: Iterator[pa.Table], *, settings: WriterSettings, bounds: BoundsOfRows
+) -> None:
     with io.open_output(output) as sink:
         writer, rows = None, 0
         try:
             for found in groups:
                 group = _sorted_group(found, settings)
                 writer = writer or settings.open_writer(sink, group)
-                writer.write(group)
+                writer.write(group, inputs=bounds.take(group.num_rows))
                 rows += group.num_rows
                 del found, group  # or two would be in memory while the next one is gathered
             writer = writer or settings.open_writer(sink, settings.schema.empty_table())

@@ -24,7 +24,7 @@ import pyarrow as pa
 from packstone.errors import UnreadableFileError
 from packstone.rewrite.parquet.batches import batch_rows_for, decoded_row_bytes, read_batches
 from packstone.rewrite.parquet.chunk_statistics import MergedStatistics
-from packstone.rewrite.parquet.float_statistics import float_leaves, nan_leaves
+from packstone.rewrite.parquet.float_statistics import InputBounds, float_leaves, nan_leaves, read_input_bounds
 from packstone.rewrite.parquet.footer import open_parquet
 from packstone.rewrite.parquet.pages import PageCount, count_pages
 from packstone.rewrite.parquet.rewrite import MAX_ROW_GROUP_ROWS, ROW_GROUP_BYTES
@@ -58,6 +58,7 @@ class _Piece:
     batches: list[pa.RecordBatch]
     size_bytes: int  # what it takes in the memory of one who reads the merged row group
     with_nan: frozenset[int]  # the copied columns that hold a NaN
+    bounds: InputBounds  # that the chunks of the encoded floating-point columns state
 
 
 @dataclass(slots=True)
@@ -68,6 +69,7 @@ class _Group:
     size_bytes: int = 0
     copied: dict[int, SplicedChunk] = field(default_factory=dict)
     batches: list[pa.RecordBatch] = field(default_factory=list)
+    bounds: InputBounds = field(default_factory=InputBounds)
 
     def has_room(self, piece: _Piece) -> bool:
         """Whether a piece still fits; the first always does."""
@@ -88,6 +90,7 @@ class _Group:
         self.rows += piece.group.num_rows
         self.size_bytes += piece.size_bytes
         self.batches += piece.batches
+        self.bounds |= piece.bounds
 
 
 def splice_parquet(io: FileIO, paths: Sequence[str], output: str) -> SplicePlan:
@@ -127,6 +130,7 @@ def _read_pieces(io: FileIO, paths: Sequence[str], plan: SplicePlan, *, settings
         with open_parquet(io, path) as file, io.open_input(path) as source:
             if plan.encoded_fields:
                 row_bytes = decoded_row_bytes(io, file, path, known=row_bytes)
+            encoded_floats = [leaf for leaf in float_leaves(file.schema_arrow) if leaf not in plan.copied]
             for number in range(file.num_row_groups):
                 group = file.metadata.row_group(number)
                 if not group.num_rows:
@@ -144,7 +148,8 @@ def _read_pieces(io: FileIO, paths: Sequence[str], plan: SplicePlan, *, settings
                 chunks = _read_chunks(source, path, group=group, leaves=plan.copied)
                 size_bytes = group.total_byte_size + decoded_bytes
                 with_nan = _find_nan(file, path, leaves=plan.copied, group=number)
-                yield _Piece(group, file.metadata.schema, chunks, batches, size_bytes, with_nan)
+                bounds = read_input_bounds(group, encoded_floats)
+                yield _Piece(group, file.metadata.schema, chunks, batches, size_bytes, with_nan, bounds)
 
 
 def _decode(
@@ -216,7 +221,7 @@ def _encode(group: _Group, settings: WriterSettings) -> memoryview:
     sink = pa.BufferOutputStream()
     rows = pa.Table.from_batches(group.batches)
     writer = settings.open_writer(sink, rows)
-    writer.write(rows)
+    writer.write(rows, inputs=group.bounds)
     writer.close()
     group.batches.clear()
     return memoryview(sink.getvalue())

@@ -18,7 +18,7 @@ from packstone.rewrite.proof.check_text import check_text
 from packstone.rewrite.proof.fingerprint import Fingerprint, fingerprint_batch, fingerprint_lines
 from packstone.rewrite.proof.ordered_digest import digest_batches
 from packstone.rewrite.read_ahead import read_ahead
-from packstone.rewrite.text.concatenate import read_chunks, read_header
+from packstone.rewrite.text.concatenate import read_chunks, read_header, read_lines, with_line_end
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -42,7 +42,7 @@ def fingerprint_text(io: FileIO, paths: Sequence[str], *, header_lines: int) -> 
     """Fingerprint all lines of text files, headers left out."""
     total = Fingerprint.zero()
     for path in paths:
-        total += fingerprint_lines(read_chunks(io, path, header_lines=header_lines))
+        total += fingerprint_lines(read_lines(io, path, header_lines=header_lines))
     return total
 
 
@@ -85,7 +85,8 @@ def check_same_parquet_shape(io: FileIO, inputs: Sequence[str], output: str) -> 
 
 def check_same_header(io: FileIO, inputs: Sequence[str], output: str, *, header_lines: int) -> None:
     """The output must begin with the first input's header."""
-    if read_header(io, output, header_lines).rstrip(b"\n") != read_header(io, inputs[0], header_lines).rstrip(b"\n"):
+    wanted = with_line_end(read_header(io, inputs[0], header_lines))
+    if with_line_end(read_header(io, output, header_lines)) != wanted:
         raise VerificationError(f"The header written differs from that of {inputs[0]}.", file=inputs[0])
 
 

@@ -2,7 +2,8 @@
 
 Members (frames, blocks) are copied behind each other: every codec here but zlib allows it, readers read them as one,
 and nothing is compressed again, so neither the level nor the time of the writer is lost. A missing last newline becomes
-a tiny member of its own. Every input is decoded while it is copied, because a broken one must not be.
+a tiny member of its own, with the file's own line end. Every input is decoded while it is copied, because a broken one
+must not be.
 
 Text is compressed again, all of it under one member, where copying is not enough: if header lines are to be removed,
 and for ``.deflate``, whose format knows one stream only (Hadoop reads several, others stop after the first).
@@ -17,6 +18,7 @@ from packstone.rewrite.codecs.plain_budget import PlainBudget
 from packstone.rewrite.codecs.text_codec import TextCodec, TextEncoder, read_text
 from packstone.rewrite.parquet.footer import one_line
 from packstone.rewrite.proof.fingerprint import Fingerprint, fingerprint_lines
+from packstone.rewrite.text.concatenate import LineEnds, complete_lines, with_line_end
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -38,19 +40,19 @@ def concatenate_compressed(
             _encode_again(io, paths, sink, codec=codec, header_lines=header_lines, budget=budget)
             return
         for path in paths:
-            last = _NEWLINE
+            ends = LineEnds()
             for chunk in _bounded(io, path, codec, budget=budget):
-                last = chunk[-1:]
+                ends.see(chunk)
             for raw in _read_raw(io, path):
                 sink.write(raw)
-            if last != _NEWLINE:
-                _write_member(sink, _NEWLINE, codec)
+            if missing := ends.missing():
+                _write_member(sink, missing, codec)
 
 
 def read_lines(io: FileIO, path: str, *, codec: TextCodec, header_lines: int) -> Iterator[bytes]:
-    """Yield the text behind the header; UnreadableFileError if it turns out not to be text."""
-    _, body = _split_header(io, path, codec=codec, header_lines=header_lines)
-    yield from body
+    """Yield the text behind the header, its last line completed; UnreadableFileError if it turns out not to be text."""
+    header, body = _split_header(io, path, codec=codec, header_lines=header_lines)
+    yield from complete_lines(body, header=header)
 
 
 def read_header(io: FileIO, path: str, *, codec: TextCodec, header_lines: int) -> bytes:
@@ -105,12 +107,8 @@ def _encode_again(
             encoder.write(header)
         elif header and header != first:
             raise UnfaithfulError(f"{path} has another header than the first file of its group")
-        last = _NEWLINE
-        for chunk in body:
+        for chunk in complete_lines(body, header=header):
             encoder.write(chunk)
-            last = chunk[-1:]
-        if last != _NEWLINE:
-            encoder.write(_NEWLINE)
     encoder.finish()
 
 
@@ -126,7 +124,7 @@ def _split_chunks(chunks: Iterator[bytes], path: str, *, header_lines: int) -> t
             if len(head) > _MAX_HEADER_BYTES:
                 raise UnfaithfulError(f"{path} has no {header_lines} header lines in its first megabyte")
             if not more:
-                return (head + _NEWLINE if head and not head.endswith(_NEWLINE) else head), iter(())
+                return with_line_end(head), iter(())
             head += more
         end = newline + 1
     return head[:end], _chain(head[end:], chunks)

@@ -1,6 +1,7 @@
 """Text files into one text file, as bytes: nothing is parsed, so nothing can be changed.
 
-A missing last newline is added, or two lines would become one. Header lines are removed only where the caller
+A missing last newline is added, or two lines would become one: the line end that the file's first line has, CRLF or LF.
+Header lines are removed only where the caller
 says how many there are; the first file's header stays, and every other file must have the same one.
 """
 
@@ -25,15 +26,49 @@ def concatenate_text(io: FileIO, paths: Sequence[str], output: str, *, header_li
     header = read_header(io, paths[0], header_lines)
     with io.open_output(output) as sink:
         if header:
-            sink.write(_with_newline(header))
+            sink.write(with_line_end(header))
         for path in paths:
             _check_same_header(header, read_header(io, path, header_lines), path)
-            last = b"\n"
-            for chunk in read_chunks(io, path, header_lines=header_lines):
+            for chunk in read_lines(io, path, header_lines=header_lines):
                 sink.write(chunk)
-                last = chunk[-1:]
-            if last != b"\n":
-                sink.write(b"\n")
+
+
+def read_lines(io: FileIO, path: str, *, header_lines: int) -> Iterator[bytes]:
+    """Yield the body of a text file, its last line completed."""
+    header = read_header(io, path, header_lines)
+    return complete_lines(read_chunks(io, path, header_lines=header_lines), header=header)
+
+
+def complete_lines(chunks: Iterator[bytes], *, header: bytes = b"") -> Iterator[bytes]:
+    """Yield a text, and the line end that its last line lacks."""
+    ends = LineEnds(header)
+    for chunk in chunks:
+        ends.see(chunk)
+        yield chunk
+    if missing := ends.missing():
+        yield missing
+
+
+class LineEnds:
+    """How the first line of a text ends, which may be one of its header, and whether the last one does."""
+
+    def __init__(self, header: bytes = b"") -> None:
+        self._first, self._last = b"", b"\n"
+        self.see(header)
+        self._last = b"\n"
+
+    def see(self, chunk: bytes) -> None:
+        """Look at the next piece of the text."""
+        if not self._first and (newline := chunk.find(b"\n")) >= 0:
+            before = chunk[newline - 1 : newline] if newline else self._last
+            self._first = b"\r\n" if before == b"\r" else b"\n"
+        self._last = chunk[-1:] or self._last
+
+    def missing(self) -> bytes:
+        """What the last line lacks; nothing if it ends with a newline."""
+        if self._last == b"\n":
+            return b""
+        return b"\n" if self._last == b"\r" else self._first or b"\n"
 
 
 def read_chunks(io: FileIO, path: str, *, header_lines: int) -> Iterator[bytes]:
@@ -71,9 +106,10 @@ def _read_header_from(source: Any, path: str, header_lines: int) -> bytes:  # no
 
 
 def _check_same_header(first: bytes, other: bytes, path: str) -> None:
-    if other and _with_newline(other) != _with_newline(first):
+    if other and with_line_end(other) != with_line_end(first):
         raise UnfaithfulError(f"{path} has another header than the first file of its group")
 
 
-def _with_newline(line: bytes) -> bytes:
-    return line if line.endswith(b"\n") or not line else line + b"\n"
+def with_line_end(lines: bytes) -> bytes:
+    """Complete the last of some lines."""
+    return b"".join(complete_lines(iter((lines,) if lines else ())))

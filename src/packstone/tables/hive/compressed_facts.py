@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
-from packstone.rewrite.codecs.text_codec import TextCodec, codec_by_ending, codec_by_magic, format_of, read_text
-from packstone.tables.hive.file_verdict import HEAD_BYTES, FileFacts, Verdict, not_merged
+from packstone.rewrite.codecs.text_codec import codec_by_ending, codec_by_magic, format_of, read_text
+from packstone.tables.hive.file_verdict import FileFacts, Verdict, not_merged
 from packstone.tables.hive.known_outputs import inner_ending
-from packstone.tables.hive.text_facts import NO_TEXT, WIDE_MARKS, text_facts
+from packstone.tables.hive.text_facts import NO_TEXT, WIDE_MARKS, line_facts, read_beginning
 
 if TYPE_CHECKING:
     from packstone.tables.hive.file_verdict import LookedAt
@@ -24,19 +25,10 @@ def compressed_facts(look: LookedAt) -> FileFacts:
     if shown is not None and shown is not codec:
         why = f"its name says {codec} but its content is {shown}"
         return not_merged(look.file, look.file_format, verdict=Verdict.UNREADABLE, why=why)
-    text, is_whole = _first_text(look, codec)
+    chunks = partial(read_text, look.io, look.path, codec=codec)
+    text, is_whole = read_beginning(chunks())
     ending, file_format = inner_ending(look.file.name), format_of(codec)
     inner = replace(look, head=text, is_whole=is_whole, ending=ending, file_format=file_format)
     if NO_TEXT.search(text) and not text.startswith(WIDE_MARKS):
         return inner.left_alone(f"what it holds under {codec} is no text")
-    return replace(text_facts(inner), codec=codec.value)
-
-
-def _first_text(look: LookedAt, codec: TextCodec) -> tuple[bytes, bool]:
-    """As much text as one looks at of a plain file, and whether that is all there is."""
-    text = b""
-    for chunk in read_text(look.io, look.path, codec=codec):
-        text += chunk
-        if len(text) > HEAD_BYTES:
-            return text[:HEAD_BYTES], False
-    return text, True
+    return replace(line_facts(inner, chunks), codec=codec.value)

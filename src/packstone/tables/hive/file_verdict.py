@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from packstone.model.file_format import FileFormat
 from packstone.tables.hive.header_line import FirstLine
+from packstone.tables.hive.text_shape import TextShape
 
 if TYPE_CHECKING:
     from packstone.model.files import FileEntry
@@ -36,7 +37,8 @@ class FileFacts:
     group: str = ""
     rows: int = 0
     codec: str = ""
-    first_line: FirstLine | None = None  # of text that may have a header
+    first_lines: tuple[FirstLine, ...] = ()  # of text that may have a header
+    shape: TextShape | None = None  # of text that may be delimited
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,9 +54,7 @@ class LookedAt:
     ending: str  # of its name, in lower case
     codec: str  # the one asked for, or ``keep``
 
-    def mergeable(
-        self, shared: str, *, rows: int = 0, codec: str = "", first_line: FirstLine | None = None
-    ) -> FileFacts:
+    def mergeable(self, shared: str, *, rows: int = 0, codec: str = "") -> FileFacts:
         """It is merged with the files that share this line; ending, owner, mode and ACL must always agree."""
         return FileFacts(
             name=self.file.name,
@@ -63,7 +63,6 @@ class LookedAt:
             group=f"{self.file_format} {shared} .{self.ending} {self.io.read_permissions(self.path)}",
             rows=rows,
             codec=codec,
-            first_line=first_line,
         )
 
     def left_alone(self, why: str) -> FileFacts:
