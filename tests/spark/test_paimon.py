@@ -43,8 +43,8 @@ def test_attempts_that_are_lost_publish_nothing(spark, lake, monkeypatch):
     """What a first attempt wrote before it was lost is in no snapshot; its names are on record for `clean`."""
     plain = engine._task_function
 
-    def make(*arguments):
-        run_tasks = plain(*arguments)
+    def make(*arguments, **options):
+        run_tasks = plain(*arguments, **options)
 
         def run_poisoned(batches):
             from pyspark import TaskContext

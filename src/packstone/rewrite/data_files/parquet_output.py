@@ -135,4 +135,5 @@ def writer_options(schema: pa.Schema, output: Compressed, sample: pa.Table) -> d
     if any(pt.is_time(kind) for field in schema for kind in leaf_types(field.type)):
         options["write_time_adjusted_to_utc"] = True
     rows = sample.select(schema.names)  # a thin file leaves keys out
-    return options | choose_encodings(rows if rows.schema.types == schema.types else rows.cast(schema), options)
+    rows = rows if rows.schema.types == schema.types else rows.cast(schema)
+    return options | choose_encodings(rows, options, codes_wide_rows=False)

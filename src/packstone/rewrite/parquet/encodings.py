@@ -92,19 +92,21 @@ def choose_encodings(
     *,
     known: Encodings = frozenset(),
     max_dictionary_bytes: int = SMALL_DICTIONARY_BYTES,
+    codes_wide_rows: bool = True,
 ) -> dict[str, Any]:
     """Return the options of a writer of rows like these: which columns get a dictionary, and how the others are stored.
 
-    Only PLAIN, dictionaries and the encodings ``known`` to the readers of this table are considered.
+    Only PLAIN, dictionaries and the encodings ``known`` to the readers of this table are considered. Rows that are too
+    wide for a trial get dictionaries or none: a reader cannot see in a footer how much such a dictionary expands to.
     """
     row_bytes = max(1, rows.nbytes // max(1, rows.num_rows))
     count = min(rows.num_rows, _SAMPLED_ROWS, _SAMPLED_BYTES // row_bytes)
     if count < _MIN_SAMPLED_ROWS:
-        return {"use_dictionary": True}
+        return {"use_dictionary": codes_wide_rows or rows.num_rows < _MIN_SAMPLED_ROWS}
     runs = _take_runs(rows, count)
     spread = runs if count == rows.num_rows else _take_spread(rows, -(-rows.num_rows // count))
     if runs.nbytes + spread.nbytes > _MOST_SAMPLED_BYTES:  # a few rows are far wider than the others
-        return {"use_dictionary": True}
+        return {"use_dictionary": codes_wide_rows}
     tried = {key: value for key, value in options.items() if key not in _NOT_TRIED}
     coded = tried | {"use_dictionary": True, "dictionary_pagesize_limit": _TRIAL_DICTIONARY_BYTES}
     with_dictionary, *rest = _try(coded, *((runs,) if spread is runs else (runs, spread)))
