@@ -9,6 +9,7 @@ from packstone.errors import UnavailableError, storage_sentence
 from packstone.runs.clock import now_ms, system_clock
 from packstone.runs.interrupts import finish_first
 from packstone.tables.segments.clean import CleanPlan, plan_clean
+from packstone.tables.segments.missing_files import check_no_lost_load
 from packstone.tables.segments.remove_expired import remove_expired
 
 if TYPE_CHECKING:
@@ -72,6 +73,8 @@ class SegmentCleanReport:
 
 def clean_segments(io: FileIO, table: str, *, dry_run: bool) -> SegmentCleanReport:
     """Look, and unless it is a dry run, remove; a dry run tells the same and changes nothing at all."""
+    if not dry_run:
+        check_no_lost_load(io, table)
     plan = plan_clean(io, table, now_ms=now_ms())
     if not dry_run:
         try:

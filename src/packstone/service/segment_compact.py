@@ -18,6 +18,7 @@ from packstone.service.segment_run import SegmentRun
 from packstone.service.working_hours import may_go_on, outside_window
 from packstone.tables.segments.layout import attempts_folder, deaths_folder
 from packstone.tables.segments.merge_tasks import SEGMENTS_MERGE_JOB
+from packstone.tables.segments.missing_files import check_no_lost_load
 from packstone.tables.segments.status_files import read_latest
 
 if TYPE_CHECKING:
@@ -81,6 +82,7 @@ def compact_segments(
     """Merge, verify and commit, wave after wave, until nothing is left to merge; the engine stays open."""
     began = time.perf_counter()
     filters, budget = filters or Filters(), budget or Budget()
+    check_no_lost_load(io, table)
     note_deaths(io, attempts_folder(table), folder=deaths_folder(table), job=SEGMENTS_MERGE_JOB)
     start = end_dead_compactions(io, table, read_latest(io, table))
     closed = outside_window(filters)

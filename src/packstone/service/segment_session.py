@@ -29,6 +29,7 @@ from packstone.tables.segments.commit import commit_edit
 from packstone.tables.segments.edits import SegmentFacts, abandon_attempt, begin_load, finish_load
 from packstone.tables.segments.layout import attempt_folder, heartbeat_path, segment_folder
 from packstone.tables.segments.link_guard import LinkGuard
+from packstone.tables.segments.missing_files import check_no_lost_load
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -77,6 +78,7 @@ class SegmentSession:
 
     def begin(self, *, overwrite: bool) -> SegmentId:
         """Announce the load; the id that it gets is nobody else's, ever."""
+        check_no_lost_load(self.io, self.table)
         status = commit_edit(
             self.io,
             self.table,

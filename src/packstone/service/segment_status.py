@@ -25,6 +25,7 @@ from packstone.tables.segments.column_types import Column, columns_from_arrow, p
 from packstone.tables.segments.commit import commit_edit, create_table
 from packstone.tables.segments.edits import Change, alter_properties, delete_before, delete_segments
 from packstone.tables.segments.layout import data_file_path, segment_file_path
+from packstone.tables.segments.missing_files import check_no_lost_load
 from packstone.tables.segments.properties import PROPERTY_NAMES, describe, parse_properties
 from packstone.tables.segments.segment_file import read_segment
 from packstone.tables.segments.status_files import (
@@ -143,6 +144,7 @@ def alter_table(io: FileIO, table: str, changes: Mapping[str, str | None]) -> Pr
         before.update(describe(parse_properties(status.properties, status.columns)))
         return alter_properties(status, changes)
 
+    check_no_lost_load(io, table)
     status = commit_edit(io, table, edit, clock=system_clock(), operation="alter")
     after = dict(describe(parse_properties(status.properties, status.columns)))
     changed = [  # one without a value has none in its description
@@ -174,6 +176,7 @@ def delete_from(
     if dry_run:
         edit(status)
     else:
+        check_no_lost_load(io, table)
         status = commit_edit(io, table, edit, clock=system_clock(), operation="delete")
     gone = changes[0].retired
     return DeleteReport(

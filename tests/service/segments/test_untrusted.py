@@ -20,6 +20,7 @@ from packstone.runs.liveness import ProcessIdentity
 from packstone.service.segment_clean import clean_segments
 from packstone.service.segment_compact import compact_segments, plan_segments
 from packstone.service.segment_health import observe_segments
+from packstone.service.segment_session import SegmentSession
 from packstone.storage.local import LocalFileIO
 from packstone.tables.segments.attempts import (
     AttemptKind,
@@ -31,6 +32,7 @@ from packstone.tables.segments.attempts import (
 )
 from packstone.tables.segments.commit import commit_edit
 from packstone.tables.segments.edits import begin_compaction
+from packstone.tables.segments.layout import segment_file_name
 
 IO = LocalFileIO()
 DEAD = replace(ProcessIdentity.mine(), pid=2**22 + 1, started_ticks=1)
@@ -330,3 +332,49 @@ def test_a_column_without_a_name_is_refused(tmp_path):
     for data in (str(tmp_path / "a.csv"), pa.table([[1], ["a"]], schema=unnamed)):
         with pytest.raises(InvalidInputError, match="without a name"):
             table.load(data)
+
+
+@pytest.mark.parametrize("lost", [1, 2])
+def test_status_files_lost_together_with_the_hint(tmp_path, packstone, lost):
+    """A load that only its segment file tells of stops every command that writes, until its status is put back."""
+    table, source = tmp_path / "sales", tmp_path / "in.csv"
+    source.write_text("id\n1\n2\n")
+    assert packstone("segments", "create", table, "--schema", "id long").code == 0
+    for _ in range(3):
+        assert packstone("segments", "load", table, source).code == 0
+    saved = shutil.copytree(table, tmp_path / "saved")
+    for path in sorted((table / "Metadata" / "status").iterdir())[-lost:]:
+        path.unlink()
+    (table / "Metadata" / "latest").unlink()
+    left = sorted(path for path in table.rglob("*") if path.is_file())
+    commands = (
+        ("segments", "load", table, source),
+        ("segments", "delete", table, "--ids", "0", "--yes"),
+        ("segments", "alter", table, "--property", "MAJOR_COMPACTION_SIZE=512"),
+        ("compact", table),
+    )
+    for command in commands:
+        done = packstone(*command)
+        assert (done.code, "belongs to a load that has finished" in done.err) == (1, True), (command, done)
+        assert sorted(path for path in table.rglob("*") if path.is_file()) == left, command
+    with pytest.raises(CorruptionError, match="belongs to a load that has finished"):
+        clean_segments(IO, str(table), dry_run=False)
+    assert "segment files are in no version" in str(packstone("health", table, "--format", "json").json)
+    shutil.copytree(saved / "Metadata" / "status", table / "Metadata" / "status", dirs_exist_ok=True)
+    assert packstone("segments", "load", table, source).code == 0
+    counted = packstone("query", table, "SELECT count(*) FROM t", "--format", "csv")
+    assert counted.out.splitlines()[1] == "8"
+
+
+def test_a_load_at_work_is_not_a_lost_one(tmp_path, packstone):
+    """A segment file whose load has an attempt, be it alive or killed, explains itself."""
+    table, source = tmp_path / "sales", tmp_path / "in.csv"
+    source.write_text("id\n1\n2\n")
+    assert packstone("segments", "create", table, "--schema", "id long").code == 0
+    with SegmentSession(IO, str(table)) as load:
+        segment = load.begin(overwrite=False)
+        name = segment_file_name(segment, load.attempt)
+        (table / "Metadata" / "segments" / name).write_text("{}")
+        assert packstone("segments", "load", table, source).code == 0
+    (table / "Metadata" / "segments" / name).unlink(missing_ok=True)
+    assert packstone("compact", table).code == 0

@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from packstone.errors import PackstoneError
+from packstone.errors import CorruptionError, PackstoneError
 from packstone.storage.fileio import Kind
 from packstone.tables.segments.attempts import list_attempts
 from packstone.tables.segments.layout import (
@@ -81,6 +81,31 @@ def find_unnamed_segments(io: FileIO, table: str) -> tuple[str, ...]:
         for name in sorted(there)
         if name.endswith(".json") and name not in known and name.removesuffix(".json").partition("_")[2] not in attempts
     )
+
+
+def check_no_lost_load(io: FileIO, table: str) -> None:
+    """CorruptionError if a segment file belongs to a load that the newest version does not know, or has at work.
+
+    Its status files were lost together with the hint: a commit would take their numbers, and the rows could not come
+    back. An attempt is closed after its last commit, so a load without an attempt has finished. Asked once by each
+    command that writes; a scan lists nothing.
+    """
+    names = sorted(_sizes(io, segments_folder(table)))
+    attempts = set(list_attempts(io, table))
+    status = read_latest(io, table)
+    for name in names:
+        segment, _, attempt = name.removesuffix(".json").partition("_")
+        if attempt in attempts or not name.endswith(".json") or not segment.isdigit():
+            continue  # the loss of a merge loses no row: its inputs are live
+        loading = status.find_load(attempt)
+        if int(segment) >= status.next_load or (loading is not None and str(loading.id) == segment):
+            raise CorruptionError(
+                f"{segment_file_path(table, name)} belongs to a load that has finished, and the newest status file, of "
+                f"version {status.version}, does not name it. Put the missing status files back from a copy; nothing "
+                "is changed until then.",
+                table=table,
+                file=segment_file_path(table, name),
+            )
 
 
 def _map(
