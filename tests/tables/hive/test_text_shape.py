@@ -146,7 +146,7 @@ def test_the_end_of_a_long_file_counts(packstone, lake, tree):
 
 
 FREE = {
-    "log": [b"2024-05-01 10:00:00,1 INFO a, b\n" * 2 + b"x\n", b"2024-05-01 10:00:01,2 INFO c\n", b"a\r\nb\n"],
+    "log": [b"2024-05-01 10:00:00,1 INFO a, b\n" * 2 + b"x\n", b"2024-05-01 10:00:01,2 INFO c\n", b"x, y, z\n"],
     "txt": [b"hello, world\n", b"hello\n", b"one, two, three\n"],
     "": [b"a b\nc\n", b"x|y\n", b"p;q\nr\n"],
 }
@@ -155,7 +155,7 @@ FREE = {
 @pytest.mark.parametrize("ending", FREE)
 def test_free_text_is_merged(packstone, lake, ending):
     """Lines of a log or a note have commas by chance: such files are joined as bytes."""
-    contents = [*FREE[ending][:2]] * 4
+    contents = FREE[ending] * 2
     names = {f"f{at}.{ending}".rstrip("."): b"%d " % at + text for at, text in enumerate(contents)}
     folder = lake.text("p=1", names)
     assert packstone("compact", lake.table).code == 0
@@ -281,3 +281,13 @@ def test_blank_files_go_with_the_others(packstone, lake):
     folder = lake.text("p=1", {f"f{at}.csv": b"\n" if at == 1 else b"%d,2\n" % at for at in range(6)})
     assert packstone("compact", lake.table).code == 0
     assert len(list(folder.iterdir())) == 1
+
+
+def test_free_text_of_several_line_ends_stays_by_itself(packstone, lake):
+    """A log with several line ends is merged with logs like it, and not with those of one line end."""
+    plain = {f"a{at}.log": b"%d started\nx\n" % at for at in range(6)}
+    mixed = {f"b{at}.log": b"%d started\r\nx\n" % at for at in range(6)}
+    folder = lake.text("p=1", plain | mixed)
+    assert packstone("compact", lake.table).code == 0
+    merged = sorted(file.read_bytes() for file in folder.iterdir())
+    assert merged == sorted([b"".join(plain.values()), b"".join(mixed.values())])
