@@ -50,6 +50,24 @@ def test_hazard_22_owner_and_acl_on_hdfs(hdfs, hdfs_lake, packstone):
     hdfs_lake.check_rows()
 
 
+def test_a_default_acl_of_the_folder_above_opens_nothing_on_hdfs(hdfs, hdfs_lake, packstone):
+    """What is kept beside a table has no entry that the folder above hands down and the table does not have."""
+    from hdfs_native import AclEntry
+
+    client, above = hdfs.client(), hdfs_lake.inside.rpartition("/")[0]
+    entries = [("user", None, "rwx"), ("user", "joe", "r-x"), ("group", None, "r-x"), ("mask", None, "r-x")]
+    default = [AclEntry(kind, "default", may, name) for kind, name, may in [*entries, ("other", None, "---")]]
+    client.modify_acl_entries(above, default)
+    try:
+        done = packstone("compact", f"{hdfs_lake.address}/f=parquet", "--min-files", "2", "--format", "json")
+        assert done.code == 0, done
+        state = f"{above}/.packstone/{hdfs_lake.inside.rpartition('/')[2]}"
+        assert client.get_acl_status(f"{above}/.packstone").entries
+        assert [client.get_acl_status(path).entries for path in (state, f"{state}/backup", f"{state}/runs")] == [[]] * 3
+    finally:
+        client.remove_acl(above)
+
+
 def test_hazard_23_replication(hdfs, hdfs_lake, packstone):
     """Outputs have the replication of their inputs; inputs of different replications are never mixed."""
     folder, client = f"{hdfs_lake.inside}/f=text", hdfs.client()

@@ -35,7 +35,7 @@ from packstone.storage.s3_reader import ObjectReader
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from hdfs_native import Client, FileStatus
+    from hdfs_native import Client, FileReader, FileStatus
 
 T = TypeVar("T")
 
@@ -91,13 +91,7 @@ class HdfsFileIO:
 
     def read_bytes(self, path: str) -> bytes:
         """Read a small file whole."""
-
-        def read(client: Any) -> bytes:  # noqa: ANN401 - the library has no types
-            reader = client.read(self._inside(path))
-            check_whole_size(path, len(reader))
-            return _read_range(reader, 0, None)
-
-        return self._ask(path, read)
+        return self._ask(path, lambda client: _read_whole(client.read(self._inside(path)), path))
 
     def open_input(self, path: str) -> Any:  # noqa: ANN401 - pyarrow has no types
         """Open for random reads, with read-ahead."""
@@ -381,6 +375,11 @@ def _with_acl(permissions: Permissions, acl: tuple[str, ...]) -> Permissions:
 def _marks(found: FileStatus) -> tuple[object, ...]:
     """What tells one file from another; the library shows no inode number."""
     return found.isdir, found.length, found.modification_time, found.owner, found.group, found.permission
+
+
+def _read_whole(reader: FileReader, path: str) -> bytes:
+    check_whole_size(path, len(reader))
+    return _read_range(reader, 0, None)
 
 
 def _read_range(reader: Any, start: int, stop: int | None) -> bytes:  # noqa: ANN401 - the library's own type
