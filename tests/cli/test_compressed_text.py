@@ -117,7 +117,7 @@ def test_what_is_broken_is_reported(packstone, lake, tree, name):
 def test_a_long_file_broken_at_its_end(packstone, lake, tree):
     """What the first look cannot see the merge does: the file is blamed, the others are merged."""
     folder = fill(lake, "gzip")
-    long = gzip.compress(b"".join(b"%d\n" % (at * at) for at in range(400_000)))
+    long = gzip.compress(b"".join(b"9,%d\n" % (at * at) for at in range(400_000)))
     (folder / "9-long.csv.gz").write_bytes(long[:-4] + b"\0\0\0\0")
     before = tree(folder)["9-long.csv.gz"]
     done = packstone("compact", lake.table, "--format", "json")

@@ -35,11 +35,10 @@ class TestJoined:
         [
             ([b"a\n", b"b\n", b"c\n"], b"a\nb\nc\n"),
             ([b"a", b"b", b"c"], b"a\nb\nc\n"),
-            ([b"a\r\n", b"b", b"c\r\n"], b"a\r\nb\nc\r\n"),
-            ([b"a\r", b"b\r", b"c\r"], b"a\r\nb\r\nc\r\n"),
+            ([b"a\r\nx\r\n", b"b\r\ny", b"c\r\n"], b"a\r\nx\r\nb\r\ny\r\nc\r\n"),
             ([b"\n", b"\n\n", b"a"], b"\n\n\na\n"),
             ([b"a\n\n", b"b", b"\x80\xff"], b"a\n\nb\n\x80\xff\n"),
-            ([b"  \t", b"a\x01b\x02\\N", b"\x1a"], b"  \t\na\x01b\x02\\N\n\x1a\n"),
+            ([b"  ", b"ab\x02\\N", b"\x1a"], b"  \nab\x02\\N\n\x1a\n"),
         ],
     )
     @pytest.mark.parametrize("ending", ["txt", "csv", "jsonl", ""])
@@ -52,6 +51,12 @@ class TestJoined:
         assert the_merged_file(folder) == joined
         assert done.json["units"][0]["how"] == "concatenate"
         assert done.json["rows"] == joined.count(b"\n")
+
+    @pytest.mark.parametrize("ending", ["txt", "jsonl", ""])
+    def test_free_text_may_hold_delimiters(self, packstone, lake, ending):
+        """Only names that promise a table are held to one number of columns."""
+        contents, joined = [b"  \t", b"a\x01b\x02\\N", b"\x1a"], b"  \t\na\x01b\x02\\N\n\x1a\n"
+        self.test_missing_newlines_are_added_and_nothing_else(packstone, lake, contents, joined, ending)
 
     def test_json_lines(self, packstone, lake):
         """Each object stays on its line, also with one object a file and no newline."""

@@ -88,6 +88,8 @@ def run(arguments: list[str]) -> int:
         logging.root.addHandler(logging.NullHandler())
     # Under spark-submit stderr goes to stdout, where JSON may be expected. What we use of PySpark works with pandas 3.
     warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas", FutureWarning)
+    # A signal to the whole group ends the JVM too; what we say about the interruption is enough.
+    warnings.filterwarnings("ignore", "Unable to cleanly shutdown Spark JVM process", RuntimeWarning)
     try:
         with interruptible():
             result: Any = cli.main(arguments, prog_name="packstone", standalone_mode=False)

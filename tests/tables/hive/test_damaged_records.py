@@ -268,7 +268,7 @@ def test_what_is_not_an_owner_or_a_note(scene, name, kind):
     """An owner file of another kind is a conflict; a note about a death or a run says nothing."""
     call(scene, "recover")
     for at in range(4):
-        (scene.table / "dt=1" / f"g{at}.csv").write_text(f"{at}\n")
+        (scene.table / "dt=1" / f"g{at}.csv").write_text(f"dt=1,{at},9\n")
     (scene.state / name).parent.mkdir(parents=True, exist_ok=True)
     make_odd(scene.state / name, kind)
     said = call(scene, "compact")
@@ -389,7 +389,7 @@ def test_a_damaged_owner_stops_its_partition_only(scene):
     for partition in ("dt=2", "dt=3"):
         (scene.table / partition).mkdir(exist_ok=True)
         for at in range(4):
-            (scene.table / partition / f"g{at}.csv").write_text(f"{partition},{at}\n")
+            (scene.table / partition / f"g{at}.csv").write_text(f"{partition},{at},9\n")
     outcome = scene.open().compact(OPTIONS)
     assert [unit.partition for unit in outcome.units] == ["dt=3"]
     assert "--take-over" in outcome.skipped[-1].why
