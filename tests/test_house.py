@@ -16,10 +16,10 @@ ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "packstone"
 
 # Ratchets: lower them with the change that lowers the number.
-MODULES = 486
-SINGLE_IMPORTERS = 122
-NOQA = 545
-HIVE_COMPACTION_MODULES = 448
+MODULES = 485
+SINGLE_IMPORTERS = 117
+NOQA = 538
+HIVE_COMPACTION_MODULES = 445
 DEFINED_TWICE = {
     "ByteSource", "Column", "Compare", "FileFacts", "FileFormat", "Group", "IsNull", "KeyRange", "Kind", "Lanes",
     "Load", "Moment", "Not", "OneOf", "Order", "Piece", "PlannedUnit", "PruneReport", "Publish", "RollingWriter",
