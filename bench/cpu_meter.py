@@ -1,4 +1,4 @@
-"""CPU seconds of a process and of all that it started: what a wall clock does not show on a machine with others."""
+"""CPU seconds of a process and its children, which other work on the machine affects less than wall time."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import Self
 
 
 class CpuMeter:
-    """CPU seconds of this process and of all its descendants, also of those that end while it watches.
+    """Measure CPU seconds of this process and all its descendants, including those that end during the measurement.
 
-    A Python worker that Spark ends takes its times with it, so all living descendants are looked at five times a
-    second and the last word of each process counts.
+    The times of a Python worker are lost when Spark ends it, so all living descendants are sampled five times a
+    second, and the last sample of each process counts.
     """
 
     def __init__(self) -> None:

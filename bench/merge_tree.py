@@ -1,12 +1,12 @@
-"""Sorted runs into one sorted, deduplicated file: Packstone's merge kernel against the other ways, in one run.
+"""Sorted runs into one sorted, deduplicated file: Packstone's merge kernel against other tools, in one run.
 
     python bench/merge_tree.py [--runs 10] [--rows 1000000] [--keys long,string,both] [--rounds 1] [--only DuckDB,Spark]
 
-Ten overlapping sorted runs (in all ten million rows, 4.46 million keys, nine columns with the system columns of a merge
-tree, two percent deletes) become files that hold the newest record of each key, in the order of keys, deletes dropped.
-Every contender runs in a process of its own, once on one thread and, where it has more, as it comes. Starting the
-process, importing and Spark's session are not timed. Wall and CPU seconds are those of the best round; CPU counts the
-process with all it started. Rows and a sum are compared between all contenders: a wrong answer ends the run.
+Ten overlapping sorted runs (ten million rows, 4.46 million keys, nine columns with the system columns of a merge
+tree, two percent deletes) become files with the newest record of each key, in key order, without deletes.
+Every contender runs in its own process, once on one thread and, if it supports more, with its default. Starting the
+process, importing and Spark's session are not timed. Wall and CPU seconds are those of the best round; CPU includes
+child processes. Row count and a sum are compared between all contenders: a wrong result ends the benchmark.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Timing:
 
 
 def make_runs(folder: Path, key: str, *, runs: int, rows: int) -> None:
-    """Each run draws its keys from five times as many; sequence numbers rise from run to run."""
+    """Write the runs: each draws its keys from five times as many, and sequence numbers rise from run to run."""
     import numpy as np
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -84,8 +84,8 @@ def packstone_kernel(source: Path, target: Path, *, key: str, threads: int) -> C
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    from packstone.rewrite.merge import merge_spec as spec
-    from packstone.rewrite.merge.run_merge import run_merge
+    from packstone.rewrite.merge_tree import spec
+    from packstone.rewrite.merge_tree.merge import run_merge
     from packstone.storage.local import LocalFileIO
 
     pa.set_cpu_count(threads)
@@ -96,7 +96,7 @@ def packstone_kernel(source: Path, target: Path, *, key: str, threads: int) -> C
         (
             spec.InputFile(
                 path=str(path),
-                file_format=spec.FileFormat.PARQUET,
+                file_format=spec.DataFormat.PARQUET,
                 size_bytes=path.stat().st_size,
                 rows=pq.read_metadata(path).num_rows,
                 columns=columns,
@@ -121,7 +121,7 @@ def packstone_kernel(source: Path, target: Path, *, key: str, threads: int) -> C
 
 
 def decode_and_encode(source: Path, target: Path, *, key: str, threads: int) -> Callable[[], str]:
-    """What nobody can go below: all runs decoded, as many rows as there are keys encoded."""
+    """The lower bound: decode all runs, and encode as many rows as there are keys."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -215,7 +215,7 @@ def spark_sql(source: Path, target: Path, *, key: str, threads: int) -> Callable
 
 
 def on_a_table(contender: Contender) -> Contender:
-    """Let a contender work on a whole Paimon table made of the runs."""
+    """Run a contender on a whole Paimon table made of the runs."""
     return lambda source, target, *, key, threads: contender(source, target, keys=KEYS[key], threads=threads)
 
 
@@ -230,11 +230,11 @@ CONTENDERS: dict[str, tuple[Contender, tuple[int, ...]]] = {
     "Java Paimon compaction": (on_a_table(paimon_contenders.java_compaction), (2,)),
     "pypaimon merge read": (on_a_table(paimon_contenders.pypaimon_read), (2,)),
 }
-UNCHECKED = ("decode", "pypaimon")  # they write no answer
+UNCHECKED = ("decode", "pypaimon")  # they write no result
 
 
 def run_child(name: str, source: Path, *, key: str, threads: int) -> None:
-    """Time one contender in this process; tell the parent on the last line of stdout."""
+    """Time one contender in this process; report to the parent on the last line of stdout."""
     import resource
 
     target = Path(tempfile.mkdtemp(dir=source.parent))
@@ -253,7 +253,7 @@ def run_child(name: str, source: Path, *, key: str, threads: int) -> None:
 
 
 def check_sum(target: Path) -> list[int]:
-    """Rows and the sum of the sequence numbers: it tells whether the newest of each key was kept."""
+    """Row count and the sum of the sequence numbers, which shows whether the newest record of each key was kept."""
     import duckdb
 
     found = duckdb.sql(f"select count(*), sum(_SEQUENCE_NUMBER)::bigint from read_parquet('{target}/**/*.parquet')")

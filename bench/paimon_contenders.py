@@ -1,7 +1,7 @@
-"""The whole compaction of a Paimon table, in the same run as the kernels: read, merged, proved, committed.
+"""The whole compaction of a Paimon table, in the same run as the kernels: read, merge, verify, commit.
 
-Each contender gets a table of its own: the runs of merge_tree.py as level-0 files of one bucket (hard links), with
-metadata as a writer would leave it. Packstone compacts it with content verification and a commit; Java Paimon compacts
+Each contender gets its own table: the runs of merge_tree.py as level-0 files of one bucket (hard links), with
+metadata as a writer creates it. Packstone compacts it with content verification and a commit; Java Paimon compacts
 it; pypaimon and pypaimon-rust only read it merged, since they cannot compact.
 """
 
@@ -17,12 +17,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from packstone.tables.paimon.manifest_entry import ManifestEntry
-    from packstone.tables.paimon.table_schema import TableSchema
+    from packstone.tables.paimon.format.data_file import ManifestEntry
+    from packstone.tables.paimon.format.schema import TableSchema
 
 ROOT = Path(__file__).resolve().parents[1]
 INTEROP = ROOT / "tests" / "interop"
-INPUT = 7  # the number in the names of inputs; outputs are counted from 0
+INPUT = 7  # the number in the names of inputs; outputs are numbered from 0
 TYPES = {
     "customer": "INT",
     "name": "STRING",
@@ -33,13 +33,12 @@ TYPES = {
 
 
 def make_table(source: Path, table: Path, *, keys: list[str]) -> None:
-    """Lay the runs out as a table after one commit."""
+    """Create a table of the runs, with one commit."""
     from packstone.storage.local import LocalFileIO
-    from packstone.tables.paimon.manifest import write_manifests
-    from packstone.tables.paimon.manifest_list import write_manifest_list
-    from packstone.tables.paimon.snapshot import Snapshot
-    from packstone.tables.paimon.snapshot_files import dump_snapshot
-    from packstone.tables.paimon.table_schema import read_latest_schema
+    from packstone.tables.paimon.format.manifest import write_manifests
+    from packstone.tables.paimon.format.manifest_list import write_manifest_list
+    from packstone.tables.paimon.format.schema import read_latest_schema
+    from packstone.tables.paimon.format.snapshot import Snapshot, dump_snapshot
 
     io = LocalFileIO()
     for folder in ("schema", "snapshot", "manifest", "bucket-0"):
@@ -89,13 +88,19 @@ def _schema(source: Path, keys: list[str]) -> dict[str, object]:
 
 
 def _entries(source: Path, table: Path, schema: TableSchema) -> Iterator[ManifestEntry]:
-    """Describe each run as its writer would."""
+    """Describe each run as its writer does."""
     import pyarrow.compute as pc
     import pyarrow.parquet as pq
 
-    from packstone.tables.paimon.binary_row import encode_row
-    from packstone.tables.paimon.data_file_meta import EMPTY_ROW, DataFileMeta, FileSource, SimpleStats
-    from packstone.tables.paimon.manifest_entry import FileKind, ManifestEntry
+    from packstone.tables.paimon.format.binary_row import encode_row
+    from packstone.tables.paimon.format.data_file import (
+        EMPTY_ROW,
+        DataFileMeta,
+        FileKind,
+        FileSource,
+        ManifestEntry,
+        SimpleStats,
+    )
 
     names = [field.name for field in schema.key_fields]
     for path in sorted(source.glob("*.parquet")):
@@ -128,16 +133,16 @@ def _entries(source: Path, table: Path, schema: TableSchema) -> Iterator[Manifes
 
 
 def packstone_inline(source: Path, target: Path, *, keys: list[str], threads: int) -> Callable[[], str]:
-    """The whole command in one process on one core: what one Spark task would do."""
-    from packstone.model.paimon_options import PaimonOptions, PaimonStrategy
-    from packstone.service.paimon_table import PaimonTable
+    """The whole command in one process on one core, as in one Spark task."""
+    from packstone.pipeline.table import Table
+    from packstone.tables.paimon.options import PaimonOptions, PaimonStrategy
 
     del threads
     table = target / "table"
     make_table(source, table, keys=keys)
 
     def run() -> str:
-        outcome = PaimonTable(str(table)).compact(PaimonOptions(strategy=PaimonStrategy.FULL))
+        outcome = Table(str(table)).compact(PaimonOptions(strategy=PaimonStrategy.FULL))
         spent = sum(unit.seconds for unit in outcome.units)
         return f"{outcome.status}, verified by {outcome.verified}: {outcome.verify_seconds:.1f} of {spent:.1f} task s"
 
@@ -145,11 +150,11 @@ def packstone_inline(source: Path, target: Path, *, keys: list[str], threads: in
 
 
 def packstone_on_spark(source: Path, target: Path, *, keys: list[str], threads: int) -> Callable[[], str]:
-    """The same on a warm Spark session, the bucket split over its slots."""
+    """The same on a warm Spark session, with the bucket split over its slots."""
     from pyspark.sql import SparkSession
 
     import packstone
-    from packstone.model.paimon_options import PaimonOptions, PaimonStrategy
+    from packstone.tables.paimon.options import PaimonOptions, PaimonStrategy
 
     spark = (
         SparkSession.builder.master(f"local[{threads}]")
@@ -173,7 +178,7 @@ def packstone_on_spark(source: Path, target: Path, *, keys: list[str], threads: 
 
 
 def java_compaction(source: Path, target: Path, *, keys: list[str], threads: int) -> Callable[[], str]:
-    """Java Paimon's own full compaction, without Spark around it; it verifies nothing."""
+    """Java Paimon's own full compaction, without Spark and without verification."""
     del threads
     with _interop() as client:
         why_not = client.why_no_java()
@@ -183,7 +188,7 @@ def java_compaction(source: Path, target: Path, *, keys: list[str], threads: int
         make_table(source, table, keys=keys)
         quick = [word for word in client.java_command() if "TieredStopAtLevel" not in word and "SerialGC" not in word]
         worker = client.Worker(quick)
-        # The worker is compiled from its source when it starts; that is not timed.
+        # The worker is compiled from source when it starts; this is not timed.
         worker.call(
             "create", target / "w.db" / "warm", fields=[["a", "INT"]], options={}, partition_keys=[], primary_keys=[]
         )
@@ -196,7 +201,7 @@ def java_compaction(source: Path, target: Path, *, keys: list[str], threads: int
 
 
 def pypaimon_read(source: Path, target: Path, *, keys: list[str], threads: int) -> Callable[[], str]:
-    """pypaimon's merge read, which is all it has; the rows are counted and thrown away."""
+    """pypaimon's merge read (it has no compaction); the rows are counted and discarded."""
     del threads
     table = target / "w.db" / "table"
     make_table(source, table, keys=keys)
@@ -221,7 +226,7 @@ def pypaimon_read(source: Path, target: Path, *, keys: list[str], threads: int) 
 
 
 def remove_inputs(target: Path) -> None:
-    """Leave only what the contender wrote."""
+    """Remove everything except what the contender wrote."""
     for path in target.rglob(f"*-{INPUT}.parquet"):
         path.unlink()
 

@@ -1,10 +1,10 @@
-"""Planning the compaction of a Paimon table with a million files, from its manifests on: seconds and memory.
+"""Planning the compaction of a Paimon table with a million files, starting from its manifests: seconds and memory.
 
     python bench/paimon_planning.py [--files 1000000] [--buckets 100000]
 
-The table is the example (made by Java Paimon) with manifests of as many files as asked for, each with keys, statistics
-and a name of its own; they are written before the clock starts. Timed is what `packstone plan` does in its process:
-read the snapshot, all manifests, decide for every bucket. A process of its own does it, so that the peak is its own.
+The table is the example (created by Java Paimon) with manifests of the requested number of files, each with its own
+keys, statistics and name; they are written before the clock starts. The timed part is what `packstone plan` does: read
+the snapshot and all manifests, decide for every bucket. It runs in a separate process, which has its own memory peak.
 """
 
 from __future__ import annotations
@@ -25,19 +25,23 @@ from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 
-from packstone.model.filters import Filters
-from packstone.model.paimon_options import PaimonOptions
-from packstone.service.paimon_planner import PaimonPlanner
+from packstone.model.limits import Filters
 from packstone.storage.local import LocalFileIO
-from packstone.tables.paimon.binary_row import encode_row
-from packstone.tables.paimon.data_file_meta import SimpleStats
-from packstone.tables.paimon.data_type import parse_data_type
-from packstone.tables.paimon.live_files import read_live_files
-from packstone.tables.paimon.manifest import write_manifests
-from packstone.tables.paimon.manifest_entry import BucketFiles, FileKind, ManifestEntry
-from packstone.tables.paimon.manifest_list import write_manifest_list
-from packstone.tables.paimon.snapshot_files import dump_snapshot, read_latest_snapshot, snapshot_path, write_latest_hint
-from packstone.tables.paimon.store import open_store
+from packstone.tables.paimon.format.binary_row import encode_row
+from packstone.tables.paimon.format.data_file import BucketFiles, FileKind, ManifestEntry, SimpleStats
+from packstone.tables.paimon.format.data_type import parse_data_type
+from packstone.tables.paimon.format.live_files import read_live_files
+from packstone.tables.paimon.format.manifest import write_manifests
+from packstone.tables.paimon.format.manifest_list import write_manifest_list
+from packstone.tables.paimon.format.snapshot import (
+    dump_snapshot,
+    read_latest_snapshot,
+    snapshot_path,
+    write_latest_hint,
+)
+from packstone.tables.paimon.format.store import open_store
+from packstone.tables.paimon.observe import PaimonPlanner
+from packstone.tables.paimon.options import PaimonOptions
 
 KEY = (parse_data_type("BIGINT"),)
 ROW = tuple(map(parse_data_type, ("STRING", "BIGINT", "STRING", "STRING", "DECIMAL(10, 2)")))
@@ -45,7 +49,7 @@ EXAMPLE = Path(__file__).resolve().parents[1] / "examples" / "paimon" / "orders"
 
 
 def make_table(path: Path, *, files: int, buckets: int) -> None:
-    """A copy of the example whose next snapshot names as many files as asked for, in as many buckets."""
+    """Copy the example, with a new snapshot of the requested number of files and buckets."""
     shutil.copytree(EXAMPLE, path)
     for schema in (path / "schema").iterdir():
         content = json.loads(schema.read_text())
@@ -73,7 +77,7 @@ def make_table(path: Path, *, files: int, buckets: int) -> None:
 
 
 def _entries(model: BucketFiles, *, files: int, buckets: int) -> Iterator[ManifestEntry]:
-    """Files with keys, statistics, sizes and names of their own, as random as real ones: they set what zstd can do."""
+    """Files with distinct keys, statistics, sizes and names, random enough for realistic compression."""
     each, draw = max(1, files // buckets), random.Random(7)
     for number in range(files):
         age, bucket = divmod(number, buckets)
@@ -101,12 +105,12 @@ def _entries(model: BucketFiles, *, files: int, buckets: int) -> Iterator[Manife
 
 
 def plan(table: str) -> None:
-    """Plan, and say what it took."""
+    """Plan, and print time and memory."""
     io = LocalFileIO()
     began, cpu = time.perf_counter(), time.process_time()
     store, snapshot = open_store(io, table), read_latest_snapshot(io, table)
     assert snapshot is not None
-    planner = PaimonPlanner(store=store, snapshot=snapshot, asked=PaimonOptions(), filters=Filters())
+    planner = PaimonPlanner(store=store, snapshot=snapshot, options=PaimonOptions(), filters=Filters())
     picked = sum(1 for each in planner.plan() if each.units)
     took, used = time.perf_counter() - began, time.process_time() - cpu
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024

@@ -1,8 +1,8 @@
-"""Picking for many buckets of a merge tree in one process, and how long `packstone explain` takes from the shell.
+"""Picking for many buckets of a merge tree in one process, and the time of `packstone explain` from the shell.
 
     python bench/picking.py [--buckets 100000] [--runs 8]
 
-The buckets are made before the clock starts; each strategy then decides for all of them, with the reasons in words,
+The buckets are created before the clock starts; each strategy then decides for all of them, with the reasons as text,
 as a planner does. The limit is 10 s for 100,000 buckets of 8 runs.
 """
 

@@ -2,8 +2,8 @@
 
     python bench/planning.py [--files 1000000] [--partitions 1000]
 
-The view is made in memory (the names, sizes and facts that listing and footers give), partition by partition, as the
-planner holds it; only the planning itself is timed. With --partitions 1 all files stand in one folder.
+The view is created in memory (the names, sizes and facts that listing and footers give), partition by partition, as the
+planner holds it; only the planning itself is timed. With --partitions 1 all files are in one folder.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ import resource
 import time
 
 from packstone.model.files import FileEntry, Permissions
-from packstone.model.merge_options import MergeOptions
 from packstone.tables.hive.file_facts import FileFacts, FileFormat, Verdict
 from packstone.tables.hive.listing import PartitionListing
-from packstone.tables.hive.plan_partition import plan_partition
+from packstone.tables.hive.options import HiveOptions
+from packstone.tables.hive.plan import plan_partition
 
 OWNER = Permissions(uid=0, gid=0, mode=0o644)
 
@@ -42,7 +42,7 @@ def main() -> None:
     parser.add_argument("--files", type=int, default=1_000_000)
     parser.add_argument("--partitions", type=int, default=1000)
     arguments = parser.parse_args()
-    options = MergeOptions()
+    options = HiveOptions()
     each = arguments.files // arguments.partitions
     planned, seconds, units = 0, 0.0, 0
     for number in range(arguments.partitions):

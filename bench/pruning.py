@@ -1,9 +1,9 @@
-"""Leaving out row groups of an index of a million: milliseconds by search tree and by vector test.
+"""Skipping row groups of an index of a million: milliseconds with the search tree and with the vector test.
 
     python bench/pruning.py [--blocklets 1000000] [--repeat 9]
 
-A sorted segment (account, then code as text), and the same row groups as if they were not sorted. The best of some runs
-counts; reading the index and building the tree are not timed, because a process does that once. The limit is 50 ms.
+A sorted segment (account, then code as text), and the same row groups as if they were not sorted. The best of several
+runs counts; reading the index and building the tree are not timed: a process does that once. The limit is 50 ms.
 """
 
 from __future__ import annotations
@@ -15,16 +15,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from packstone.pruning.key_tree import build_sorted_keys
-from packstone.pruning.parse_filter import parse_filter
-from packstone.pruning.prune import prune
-from packstone.pruning.resolve import prepare_filter
+from packstone.query.filter.key_search import build_sorted_keys, prune
+from packstone.query.filter.parse_filter import parse_filter
+from packstone.query.filter.resolve import prepare_filter
 
 SCHEMA = pa.schema([("account", pa.int64()), ("code", pa.string()), ("price", pa.float64())])
 
 
 def make_index(blocklets: int) -> pa.Table:
-    """Bounds of row groups in which accounts ascend, codes follow the accounts and prices are anywhere."""
+    """Bounds of row groups in which accounts ascend, codes follow the accounts and prices are random."""
     start = np.arange(blocklets) * 10
     low, high = pa.array(start), pa.array(start + 9)
     first, last = (

@@ -2,16 +2,16 @@
 
     python bench/scan.py [--rows 20000000] [--segments 40] [--repeat 5] [--folder F]
 
-40 segments of about 50 small files, more than 4,000 row groups in all, sorted by account inside each segment, with the
-bloom filters of Parquet on it, which Spark and DuckDB use too; the same
-questions are asked before and after a major compaction. Every contender answers all of them in one warm process of its
-own (session, imports, first run not timed; the best of some runs counts). Answers are compared. For packstone the row
-groups that it reads stand beside those that hold a match, which DuckDB finds out.
+40 segments of about 50 small files, more than 4,000 row groups in all, sorted by account inside each segment, with
+Parquet bloom filters on it, which Spark and DuckDB use too; the same
+queries run before and after a major compaction. Every contender runs all of them in its own warm process
+(session, imports, first run not timed; the best of several runs counts). Results are compared. For packstone the number
+of row groups that it reads is printed beside the number with a match, which DuckDB determines.
 
     Arrow      table.scan(...).to_arrow(), no Spark
     DataFrame  table.scan(...).to_df(spark), collected
-    Spark      spark.read.parquet(all files) made once, .where(...), collected
-    Spark, anew  the same with the DataFrame made for each question, as the two of packstone do it
+    Spark      spark.read.parquet(all files) created once, .where(...), collected
+    Spark, new the same with the DataFrame created for each query, as both packstone contenders do
     DuckDB     read_parquet(all files) where ..., as Arrow
 """
 
@@ -33,7 +33,7 @@ Answer: TypeAlias = Callable[[str], Any]
 DDL = "account long, opened timestamp_ntz, code string, closed timestamp_ntz, price double, token string, note string"
 COLUMNS = ["account", "code", "closed", "token"]
 ROW_GROUP_ROWS = 5_000
-# Where each row group begins, and how many of them hold a row that matches.
+# The start of each row group, and how many of them contain a matching row.
 HOLDING = """
 with groups as (
     select distinct file_name, row_group_id, row_group_num_rows as many from parquet_metadata($1)
@@ -49,7 +49,7 @@ from hits join placed on filename = file_name and here >= past - many and here <
 
 
 def questions(accounts: int) -> dict[str, str]:
-    """One filter of each kind; the accounts are drawn from this many."""
+    """One filter of each kind, for this number of accounts."""
     one, few = accounts // 3, ", ".join(str(accounts // 7 * at + 11) for at in range(1, 7))
     return {
         "point": f"account = {one}",
@@ -70,7 +70,7 @@ def make_table(path: Path, *, rows: int, segments: int) -> None:
     import packstone
 
     properties = {"TABLE_BLOCKSIZE": "1", "TABLE_BLOCKLET_ROWS": str(ROW_GROUP_ROWS), "BLOOM_COLUMNS": "account"}
-    table = packstone.SegmentTable.create(str(path), DDL, sort_by=["account"], properties=properties)
+    table = packstone.create(str(path), DDL, sort_by=["account"], properties=properties)
     draw, each, accounts = np.random.default_rng(7), rows // segments, rows // 4
     for _ in range(segments):
         account = draw.integers(0, accounts, each)
@@ -78,7 +78,7 @@ def make_table(path: Path, *, rows: int, segments: int) -> None:
         closed = pc.if_else(pa.array(account % accounts < accounts // 5_000), pa.scalar(None, opened.type), opened)
         digits = pc.utf8_lpad(pc.cast(pa.array(account), pa.string()), 10, "0")
         tokens = pa.array([draw.bytes(24).hex() for _ in range(1000)])
-        table.load(
+        table.segments.load(
             pa.table(
                 {
                     "account": account,
@@ -97,13 +97,13 @@ def make_table(path: Path, *, rows: int, segments: int) -> None:
         )
 
 
-def open_table(path: Path, spark: Any = None) -> Any:  # noqa: ANN401 - a session; a SegmentTable
+def open_table(path: Path, spark: Any = None) -> Any:
     import packstone
 
     return packstone.open(str(path), spark=spark, history=None)
 
 
-def spark_session() -> Any:  # noqa: ANN401 - a session
+def spark_session() -> Any:
     from pyspark.sql import SparkSession
 
     return (
@@ -117,11 +117,11 @@ def spark_session() -> Any:  # noqa: ANN401 - a session
     )
 
 
-def _rows(frame: Any) -> int:  # noqa: ANN401 - a DataFrame
+def _rows(frame: Any) -> int:
     return int(frame.toArrow().num_rows)
 
 
-def _drain(frame: Any) -> int:  # noqa: ANN401 - a DataFrame
+def _drain(frame: Any) -> int:
     frame.write.format("noop").mode("overwrite").save()
     return -1
 
@@ -150,13 +150,13 @@ def by_frame(path: Path) -> Answer:
 
 
 def by_spark(path: Path) -> Answer:
-    spark, paths = spark_session(), list(open_table(path).files().paths)
+    spark, paths = spark_session(), list(open_table(path).segments.files().paths)
     rows = spark.read.parquet(*paths).select(*COLUMNS)
     return lambda where: _rows(rows.where(where)) if where else _drain(rows)
 
 
 def by_new_spark(path: Path) -> Answer:
-    spark, paths = spark_session(), list(open_table(path).files().paths)
+    spark, paths = spark_session(), list(open_table(path).segments.files().paths)
 
     def answer(where: str) -> int:
         rows = spark.read.parquet(*paths).select(*COLUMNS)
@@ -168,7 +168,7 @@ def by_new_spark(path: Path) -> Answer:
 def by_duckdb(path: Path) -> Answer:
     import duckdb
 
-    paths = list(open_table(path).files().paths)
+    paths = list(open_table(path).segments.files().paths)
     names = ", ".join(COLUMNS)
 
     def answer(where: str) -> int:
@@ -182,13 +182,13 @@ CONTENDERS: dict[str, Callable[[Path], Answer]] = {
     "packstone, Arrow": by_arrow,
     "packstone, DataFrame": by_frame,
     "Spark": by_spark,
-    "Spark, anew": by_new_spark,
+    "Spark, new": by_new_spark,
     "DuckDB": by_duckdb,
 }
 
 
 def run_child(name: str, path: Path, *, rows: int, repeat: int) -> None:
-    """Answer every question in this process, and tell the parent on the last line of stdout."""
+    """Run every query in this process, and report to the parent on the last line of stdout."""
     answer, found = CONTENDERS[name](path), {}
     for question, where in questions(rows // 4).items():
         answer(where)
@@ -202,12 +202,12 @@ def run_child(name: str, path: Path, *, rows: int, repeat: int) -> None:
 
 
 def count_row_groups(path: Path, where: str) -> tuple[int, int]:
-    """How many row groups packstone reads, and how many hold a match."""
+    """How many row groups packstone reads, and how many contain a match."""
     import duckdb
 
     table = open_table(path)
     levels = table.scan(columns=COLUMNS, where=where).explain().pruned.levels
-    holding = duckdb.execute(HOLDING.format(where=where), [list(table.files().paths)]).fetchone()
+    holding = duckdb.execute(HOLDING.format(where=where), [list(table.segments.files().paths)]).fetchone()
     return levels[-1].kept, int((holding or (0,))[0])
 
 
@@ -226,7 +226,7 @@ def measure(name: str, path: Path, *, rows: int, repeat: int) -> dict[str, tuple
 def compare(title: str, path: Path, *, rows: int, repeat: int) -> None:
     found = {name: measure(name, path, rows=rows, repeat=repeat) for name in CONTENDERS}
     groups = open_table(path).scan().explain().pruned.levels[-1].total
-    print(f"\n{title}: {len(open_table(path).files().paths):,} files, {groups:,} row groups; milliseconds")
+    print(f"\n{title}: {len(open_table(path).segments.files().paths):,} files, {groups:,} row groups; milliseconds")
     print(f"{'':12}" + "".join(f"{name:>22}" for name in CONTENDERS) + "   Arrow, DataFrame against Spark   row groups")
     for question, where in questions(rows // 4).items():
         counts = {answers[question][1] for answers in found.values()} - {-1}
@@ -261,7 +261,7 @@ def main() -> None:
     compacted = root / "compacted"
     shutil.copytree(path, compacted)
     table = open_table(compacted)
-    table.alter({"TABLE_BLOCKSIZE": "256", "TABLE_BLOCKLET_ROWS": "131072", "MAJOR_COMPACTION_SIZE": "100000"})
+    table.segments.alter({"TABLE_BLOCKSIZE": "256", "TABLE_BLOCKLET_ROWS": "131072", "MAJOR_COMPACTION_SIZE": "100000"})
     table.compact(table.plan(strategy="major"))
     compare("after a major compaction", compacted, rows=rows, repeat=arguments.repeat)
     shutil.rmtree(compacted if arguments.folder else root)

@@ -1,13 +1,13 @@
-"""Segment tables: loading and compacting against Spark's own ways, and planning a table of many segments, in one run.
+"""Segment tables: loading and compacting against plain Spark, and planning a table of many segments, in one run.
 
     python bench/segments.py [--rows 10000000] [--segments 12] [--rounds 1] [--only load,compact,plan] [--folder F]
 
 load      unsorted Parquet files become one LOCAL_SORT segment, against Spark's read, sortWithinPartitions, write
-compact   sorted segments become one sorted one, proved and committed, against Spark's read, sort, write (no proof)
-plan      `plan` on a table of 100,000 segments, in a process of its own, from the status file on
+compact   sorted segments become one sorted one, verified and committed, against Spark's read, sort, write (unverified)
+plan      `plan` on a table of 100,000 segments, in a separate process, starting from the status file
 
-Every contender runs in a process of its own; starting it, importing and Spark's session (warmed up by a small job) are
-not timed. CPU counts the process with all it started. Rows, a sum, and the order inside every file are checked.
+Every contender runs in its own process; starting it, importing and Spark's session (warmed up by a small job) are
+not timed. CPU includes child processes. Row count, a sum, and the order inside every file are checked.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Timing:
 
 
 def make_files(folder: Path, *, rows: int) -> None:
-    """Files in no order; about one key in five stands more than once."""
+    """Write unsorted files; about one key in five occurs more than once."""
     import numpy as np
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -73,20 +73,20 @@ def make_files(folder: Path, *, rows: int) -> None:
 
 
 def make_segments(source: Path, table: Path, *, segments: int) -> None:
-    """Load the files in as many sorted segments as asked for."""
+    """Load the files into the requested number of sorted segments."""
     import pyarrow.dataset as ds
 
     import packstone
 
     properties = {"COMPACTION_LEVEL_THRESHOLD": f"{segments},0"}
-    made = packstone.SegmentTable.create(str(table), DDL, sort_by=KEYS, properties=properties)
+    made = packstone.create(str(table), DDL, sort_by=KEYS, properties=properties)
     rows = ds.dataset(source).to_table()
     each = -(-rows.num_rows // segments)
     for number in range(segments):
-        made.load(rows.slice(number * each, each))
+        made.segments.load(rows.slice(number * each, each))
 
 
-def spark_session() -> Any:  # noqa: ANN401 - a session
+def spark_session() -> Any:
     from pyspark.sql import SparkSession
 
     spark = (
@@ -105,31 +105,31 @@ def spark_session() -> Any:  # noqa: ANN401 - a session
     return spark
 
 
-def new_table(target: Path, spark: Any = None) -> Any:  # noqa: ANN401 - a session; a SegmentTable
+def new_table(target: Path, spark: Any = None) -> Any:
     import packstone
 
-    packstone.SegmentTable.create(str(target / "table"), DDL, sort_by=KEYS)
+    packstone.create(str(target / "table"), DDL, sort_by=KEYS)
     return packstone.open(str(target / "table"), spark=spark, history=None)
 
 
-def _loaded(report: Any) -> str:  # noqa: ANN401 - a LoadReport
+def _loaded(report: Any) -> str:
     return f"{report.files} files, verified: {report.verified}"
 
 
 def load_inline(source: Path, target: Path) -> Callable[[], str]:
     table, paths = new_table(target), sorted(map(str, source.glob("*.parquet")))
-    return lambda: _loaded(table.load(paths))
+    return lambda: _loaded(table.segments.load(paths))
 
 
 def load_on_spark(source: Path, target: Path) -> Callable[[], str]:
     table, paths = new_table(target, spark_session()), sorted(map(str, source.glob("*.parquet")))
-    return lambda: _loaded(table.load(paths))
+    return lambda: _loaded(table.segments.load(paths))
 
 
 def load_frame(source: Path, target: Path) -> Callable[[], str]:
     spark = spark_session()
     table, frame = new_table(target, spark), spark.read.parquet(str(source))
-    return lambda: _loaded(table.load(frame))
+    return lambda: _loaded(table.segments.load(frame))
 
 
 def spark_sorted_write(source: Path, target: Path) -> Callable[[], str]:
@@ -143,7 +143,7 @@ def spark_sorted_write(source: Path, target: Path) -> Callable[[], str]:
     return run
 
 
-def _compacted(outcome: Any) -> str:  # noqa: ANN401 - an Outcome
+def _compacted(outcome: Any) -> str:
     return f"{outcome.status}, verified by {outcome.verified} in {outcome.verify_seconds:.1f} task s"
 
 
@@ -166,7 +166,7 @@ def compact_on_spark(source: Path, target: Path) -> Callable[[], str]:
 def spark_sort(source: Path, target: Path) -> Callable[[], str]:
     import packstone
 
-    paths = [file.path for file in packstone.open(str(source.parent / "table")).files().files]
+    paths = [file.path for file in packstone.open(str(source.parent / "table")).segments.files().files]
     spark = spark_session()
 
     def run() -> str:
@@ -181,7 +181,7 @@ def duckdb_sort(source: Path, target: Path) -> Callable[[], str]:
 
     import packstone
 
-    paths = [file.path for file in packstone.open(str(source.parent / "table")).files().files]
+    paths = [file.path for file in packstone.open(str(source.parent / "table")).segments.files().files]
 
     def run() -> str:
         order = ", ".join(f"{key} nulls first" for key in KEYS)
@@ -207,7 +207,7 @@ CONTENDERS: dict[str, Contender] = {
 
 
 def run_child(name: str, source: Path) -> None:
-    """Time one contender in this process; tell the parent on the last line of stdout."""
+    """Time one contender in this process; report to the parent on the last line of stdout."""
     target = Path(tempfile.mkdtemp(dir=source.parent))
     try:
         run = CONTENDERS[name](source, target)
@@ -221,13 +221,13 @@ def run_child(name: str, source: Path) -> None:
 
 
 def check(target: Path) -> list[Any]:
-    """Rows and two sums of what was written; each file must be in the order of its keys."""
+    """Row count and two sums of the written files; each file must be in key order."""
     import duckdb
 
     if (target / "table").exists():
         import packstone
 
-        paths = [file.path for file in packstone.open(str(target / "table")).files().files]
+        paths = [file.path for file in packstone.open(str(target / "table")).segments.files().files]
     else:
         paths = sorted(map(str, target.rglob("*.parquet")))
     for path in paths:
@@ -238,7 +238,7 @@ def check(target: Path) -> list[Any]:
 
 
 def is_sorted(path: str) -> bool:
-    """Whether the rows of a file are in the order of the keys, by NumPy alone."""
+    """Whether the rows of a file are in key order, checked with NumPy only."""
     import numpy as np
     import pyarrow.parquet as pq
 
@@ -284,7 +284,7 @@ def compare(part: str, source: Path, *, rounds: int) -> None:
 
 
 def make_many(folder: Path) -> Path:
-    """A table whose status names 100,000 loads of one file each; nothing but the status is read to plan."""
+    """Create a table whose status lists 100,000 loads of one file each; planning reads only the status."""
     from dataclasses import replace
 
     import pyarrow as pa
@@ -292,12 +292,12 @@ def make_many(folder: Path) -> Path:
     import packstone
     from packstone.model.segment import SegmentId
     from packstone.storage.local import LocalFileIO
-    from packstone.tables.segments.status_files import publish, read_latest
+    from packstone.tables.segments.format.status_files import publish, read_latest
 
     table, io = folder / "many", LocalFileIO()
     properties = {"COMPACTION_LEVEL_THRESHOLD": "4,3,3"}
-    made = packstone.SegmentTable.create(str(table), "id long, name string", sort_by=["id"], properties=properties)
-    made.load(pa.table({"id": [1], "name": ["a"]}))
+    made = packstone.create(str(table), "id long, name string", sort_by=["id"], properties=properties)
+    made.segments.load(pa.table({"id": [1], "name": ["a"]}))
     status = read_latest(io, str(table))
     model = status.entries[0]
     hour_ms = 3_600_000

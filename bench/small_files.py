@@ -1,11 +1,12 @@
-"""Small files into big ones: Packstone against the other ways, in one run, on the same files.
+"""Small files into large ones: Packstone against other tools, in one run, on the same files.
 
     python bench/small_files.py [--files 1000] [--rows 10000] [--rounds 2] [--only packstone,spark]
 
 Every contender merges its own copy of the same directory (hard links, so the bytes are shared and warm) into five
-files and counts the rows before and after, as the seed's job does; Packstone also proves their content. Spark runs in
-one warm session that Packstone shares. Wall seconds are the best of the rounds; CPU seconds are those of the whole
-process tree (driver, JVM, Python workers) in that round. Ratios are against Spark's repartition, the seed's method.
+files and counts the rows before and after, as the classic merge job does; Packstone also verifies their content. Spark
+runs in one warm session that Packstone shares. Wall seconds are the best of the rounds; CPU seconds are those of the
+whole process tree (driver, JVM, Python workers) in that round. Ratios are relative to Spark's repartition,
+the method of the classic job.
 """
 
 from __future__ import annotations
@@ -72,7 +73,7 @@ class Contenders:
         import packstone
         from packstone.model.unit import Verify
 
-        options = packstone.MergeOptions(
+        options = packstone.HiveOptions(
             threshold_bytes=self.target_bytes, target_bytes=self.target_bytes, verify=Verify(verify)
         )
         outcome = packstone.open(str(folder), spark=self.spark).compact(options)
@@ -81,7 +82,7 @@ class Contenders:
         reads = [sum(getattr(u, name) for u in outcome.units) for name in ("read_seconds_before", "read_seconds_after")]
         return (
             f"{outcome.files_before} -> {outcome.files_after} files; task seconds: write {write:.1f}, "
-            f"read before {reads[0]:.1f}, read after {reads[1]:.1f}; gap {outcome.swap_ms:.0f} ms"
+            f"read before {reads[0]:.1f}, read after {reads[1]:.1f}; gap {outcome.reader_gap_ms:.0f} ms"
         )
 
     def spark_repartition(self, folder: Path) -> str:

@@ -1,18 +1,18 @@
 #!/usr/bin/env bash
-# The evening of a warehouse: formats are looked up, old partitions are merged in the quiet hours, old backups go.
+# An evening for a warehouse: refresh the formats, merge old partitions in the quiet hours, remove expired backups.
 #
 #   evening.sh TABLES LOGS [OPTION...]
 #
-# TABLES  a file with the name of a table in each line, and after it the options that only this table needs:
+# TABLES  a file with the name of one table per line, followed by the options that only this table needs:
 #             sales.orders --publish location
 #             sales.refunds
 # LOGS    a folder for what the run of each table says: TABLE.json and TABLE.log
-# OPTION  is given to every `packstone compact`: --older-than 1d --between 19:00-06:00 --timezone Europe/Berlin
+# OPTION  is given to every `packstone compact`: --min-age 1d --between "19:00-06:00 Europe/Berlin"
 #
-# PACKSTONE_METASTORE and PACKSTONE_HISTORY say where the databases are, PACKSTONE_METASTORE_PASSWORD_FILE and
-# PACKSTONE_HISTORY_PASSWORD_FILE hold their passwords. A table that is refused or in use is named and left for the next
-# evening. The exit code is 1 if a table failed, was merged only in part, or its run was killed; what a killed run left
-# is mended by the next one.
+# PACKSTONE_METASTORE and PACKSTONE_HISTORY are the URLs of the databases, PACKSTONE_METASTORE_PASSWORD_FILE and
+# PACKSTONE_HISTORY_PASSWORD_FILE name the files with their passwords. A table that is refused or in use is reported and left
+# for the next evening. The exit code is 1 if a table failed, was merged only in part, or its run was killed; the next run
+# recovers what a killed run left.
 set -uo pipefail
 
 [ $# -ge 2 ] || { echo "usage: evening.sh TABLES LOGS [OPTION...]" >&2; exit 2; }

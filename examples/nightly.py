@@ -3,17 +3,17 @@
 Run as: python examples/nightly.py [--inline] [--max-bytes 500G] TABLE...
 
 Prints one line of JSON for each table. The exit code is 1 if one of them failed or was merged only in part, so that
-the scheduler notices; a table that was refused or is in use waits for the next night.
+the scheduler notices; a table that was refused or is in use is left for the next night.
 """
 
 import argparse
 import json
+import os
 import sys
 from datetime import timedelta
 
 import packstone
-from packstone.errors import PackstoneError
-from packstone.model.outcome import Outcome
+from packstone import Outcome, PackstoneError
 from packstone.model.sizes import parse_bytes
 
 QUIET_FOR = timedelta(hours=1)  # a file that changed within the last hour may not be finished
@@ -28,12 +28,15 @@ def main() -> int:
     parser.add_argument("--min-age-seconds", default=QUIET_FOR.total_seconds(), type=float)
     typed = parser.parse_args()
 
-    options = packstone.MergeOptions(min_age_seconds=typed.min_age_seconds, keep_days=3)
+    if typed.inline:
+        os.environ["PACKSTONE_ENGINE"] = "inline"
+    finished = packstone.Filters(min_age_seconds=typed.min_age_seconds)
+    options = packstone.HiveOptions(keep_days=3)
     left_bytes = typed.max_bytes
     failed = False
-    for table in rank([open_table(path, inline=typed.inline) for path in typed.tables]):
+    for table in rank([packstone.open(path) for path in typed.tables]):
         try:
-            outcome = table.compact(options, budget=packstone.Budget(max_bytes=left_bytes))
+            outcome = table.compact(options=options, filters=finished, budget=packstone.Budget(max_bytes=left_bytes))
         except PackstoneError as error:
             print(json.dumps({"table": table.path, "status": "failed", "message": error.message}))
             failed = True
@@ -45,15 +48,10 @@ def main() -> int:
     return 1 if failed else 0
 
 
-def open_table(path: str, *, inline: bool) -> packstone.HiveTable:
-    """Open on the active Spark session (or a local one), or in this process."""
-    return packstone.HiveTable(path) if inline else packstone.open(path)
+def rank(tables: list[packstone.Table]) -> list[packstone.Table]:
+    """Sort key: tables with the most superfluous files first."""
 
-
-def rank(tables: list[packstone.HiveTable]) -> list[packstone.HiveTable]:
-    """Put first where a merge takes most files away."""
-
-    def superfluous(table: packstone.HiveTable) -> int:
+    def superfluous(table: packstone.Table) -> int:
         health = table.health()
         return health.files - health.ideal_files
 
@@ -61,7 +59,7 @@ def rank(tables: list[packstone.HiveTable]) -> list[packstone.HiveTable]:
 
 
 def summarise(outcome: Outcome) -> dict[str, object]:
-    """What the log of the night should say."""
+    """The result of one table for the log."""
     return {
         "table": outcome.table,
         "status": outcome.status,

@@ -1,28 +1,32 @@
-"""The Python API in one go: open, health, plan, compact, verify, restore.
+"""The Python API in one script: open, health, plan, compact, verify, restore.
 
 Run as: python examples/quickstart.py TABLE [--inline]
 """
 
+import os
 import sys
 
 import packstone
 
 
 def main(path: str, *, inline: bool) -> None:
-    """Merge a table, prove the run, and take it back."""
-    # `open` uses the active Spark session, or starts a local one when there is something to merge;
-    # `HiveTable` works in this process.
-    table = packstone.HiveTable(path) if inline else packstone.open(path)
+    """Merge a table, verify the run, and undo it."""
+    # `open` uses the active Spark session, or starts a local one when there is something to merge.
+    if inline:
+        os.environ["PACKSTONE_ENGINE"] = "inline"  # in this process, without Spark
+    table = packstone.open(path)
 
     health = table.health()
     print(f"{health.files} files, {health.ideal_files} would do: score {health.score}")
     for hazard in health.hazards:
-        print(f"  {hazard['hazard']} in {hazard['where']}")
+        print(f"  {hazard.name} in {hazard.where}")
 
-    plan = table.plan(packstone.MergeOptions(target_bytes=128 << 20, min_files=5, header_lines=1))
+    # `plan.save(path)` and `packstone.Plan.load(path)` keep a plan for a review.
+    plan = table.plan(packstone.HiveOptions(target_bytes=128 << 20, min_files=5, header_lines=1))
     for unit in plan.outcome.units:
         print(f"  {unit.partition}: {unit.why}")
 
+    # Runs exactly this plan: a part whose files changed since planning is skipped. What `plan` skipped is not counted.
     outcome = table.compact(plan)
     print(f"{outcome.status}: {outcome.files_before} -> {outcome.files_after} files, {outcome.rows} rows verified")
     if outcome.run is None:

@@ -1,18 +1,19 @@
-"""A daily load into a segment table: load as one segment, merge what is worth it, clean what is over.
+"""A daily load into a segment table: load as one segment, merge segments if it pays off, remove expired files.
 
 Run as: python examples/segments_daily.py [--inline] [--sort-by COLUMN,...] TABLE INPUT...
 
-The table is made on the first day, with the columns of the first Parquet file given. Try it on the lake of the tour:
+The table is created on the first day, with the columns of the first Parquet file. Try it on the demo lake:
 
     packstone demo --folder lake --lake-only
     python examples/segments_daily.py --inline --sort-by country sales lake/orders/dt=2024-05-02
 
 Prints one line of JSON; the exit code is 1 if something failed, so that the scheduler notices. Running it again after
-a failure is safe: a load is visible whole or not at all.
+a failure is safe: a load becomes visible completely or not at all.
 """
 
 import argparse
 import json
+import os
 import sys
 from pathlib import Path
 
@@ -27,14 +28,16 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="Load files into a segment table, then merge and clean it.")
     parser.add_argument("table")
     parser.add_argument("inputs", nargs="+")
-    parser.add_argument("--sort-by", default="", help="columns to sort by, if the table is made now")
+    parser.add_argument("--sort-by", default="", help="columns to sort by, if the table is created now")
     parser.add_argument("--inline", action="store_true", help="without Spark")
     typed = parser.parse_args()
+    if typed.inline:
+        os.environ["PACKSTONE_ENGINE"] = "inline"
     try:
         if not Path(typed.table).exists():
             create(typed.table, typed.inputs[0], typed.sort_by)
-        table = packstone.SegmentTable(typed.table) if typed.inline else packstone.open(typed.table)
-        loaded = table.load(typed.inputs, bad_records="redirect")
+        table = packstone.open(typed.table)
+        loaded = table.segments.load(typed.inputs, bad_records="redirect")
         outcome = table.compact()
         cleaned = table.clean()
     except PackstoneError as error:
@@ -47,8 +50,8 @@ def main() -> int:
         "rows": loaded.rows,
         "bad_rows": loaded.bad_rows,
         "merged": {unit.partition: unit.inputs for unit in outcome.units},
-        "segments": [row.id for row in table.show().rows if row.status in ("Success", "Partial Success")],
-        "version": table.describe().version,
+        "segments": [row.id for row in table.segments.show().rows if row.status in ("Success", "Partial Success")],
+        "version": table.segments.describe().version,
         "freed_bytes": cleaned.bytes,
     }
     print(json.dumps(done))
@@ -56,9 +59,9 @@ def main() -> int:
 
 
 def create(path: str, first: str, sort_by: str) -> None:
-    """Make the table with the columns that the first input has."""
+    """Create the table with the columns of the first input."""
     sample = Path(first) if Path(first).is_file() else min(Path(first).glob("*.parquet"))
-    packstone.SegmentTable.create(path, pq.read_schema(sample), sort_by=[name for name in sort_by.split(",") if name])
+    packstone.create(path, pq.read_schema(sample), sort_by=[name for name in sort_by.split(",") if name])
 
 
 if __name__ == "__main__":

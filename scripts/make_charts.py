@@ -1,9 +1,9 @@
-"""Draw the charts of the documentation by the very commands that its pages show.
+"""Draw the charts of the documentation with the commands that its pages show.
 
 Run as: .venv/bin/python scripts/make_charts.py     (writes docs/img/*.svg; takes some seconds)
 
-Every line `$ packstone simulate ... --chart NAME.svg` of a page is run, and its picture put where the page wants it.
-Nothing is typed in by hand, and equal numbers give equal bytes.
+Every line `$ packstone simulate ... --chart NAME.svg` of a page is run, and its picture is written to docs/img.
+Nothing is edited by hand, and equal numbers give equal bytes.
 """
 
 import re

@@ -3,8 +3,8 @@
 Run as: .venv/bin/python scripts/make_dashboard_picture.py [COPY.png]     (writes docs/img/dashboard.svg; a minute)
 
 A MariaDB is started as for the tests, real runs on small tables are recorded in it, and their times are moved so that
-they lie a day apart: nobody waits for a month. Then every panel's query is asked as Grafana asks it and drawn where the
-dashboard puts it. It is a drawing by Matplotlib, not a photograph of Grafana.
+they are a day apart. Then every panel's query is run as Grafana runs it and drawn at its place in the dashboard.
+Matplotlib draws it; it is not a screenshot of Grafana.
 """
 
 import os
@@ -36,7 +36,7 @@ mpl.rcParams |= {"svg.hashsalt": "packstone", "font.family": "DejaVu Sans", "svg
 
 
 def main() -> int:
-    """Record runs, ask, draw."""
+    """Record runs, query, draw."""
     from database_servers import start_mariadb
     from grafana_queries import expand, read_dashboard, run_query
 
@@ -66,7 +66,7 @@ def main() -> int:
 
 
 def record_runs(lake: Path, url: str) -> None:
-    """Merge what arrives in three tables, day by day; some of it is broken, being written, or over the budget."""
+    """Merge new files in three tables, day by day; some are broken, being written, or over the budget."""
     draw_size = random.Random(8)  # noqa: S311 - the size of a lake need not be secret
     environment = os.environ | {
         "PACKSTONE_HISTORY": url,
@@ -84,14 +84,14 @@ def record_runs(lake: Path, url: str) -> None:
             words = []
             if (name, day) == ("clicks", DAYS - 1):  # two days' files, and a budget for one
                 write_files(lake / name / "dt=2026-03-15", 80)
-                words = ["--max-files", "100"]
+                words = ["--max-bytes", str(sum(path.stat().st_size for path in partition.iterdir()))]
             subprocess.run(
                 [PACKSTONE, "compact", lake / name, *words], env=environment, check=False, capture_output=True
             )
 
 
 def write_files(folder: Path, count: int) -> None:
-    """Small Parquet files."""
+    """Write small Parquet files."""
     folder.mkdir(parents=True)
     for number in range(count):
         first = number * ROWS_A_FILE
@@ -101,7 +101,7 @@ def write_files(folder: Path, count: int) -> None:
 
 
 def spread_over_days(url: str) -> None:
-    """Put the runs of each table a day apart, and the lake where a lake is."""
+    """Move the runs of each table a day apart, and show the path of a typical lake."""
     engine = create_engine(url)
     with engine.begin() as connection:
         runs = connection.execute(text("SELECT run_id, table_path FROM packstone_run ORDER BY started_at")).all()
@@ -119,7 +119,7 @@ def spread_over_days(url: str) -> None:
 
 
 def draw(figure: plt.Figure, panel: dict, rows: list[dict]) -> None:
-    """One panel at its place in the grid of 24 columns."""
+    """Draw one panel at its place in the grid of 24 columns."""
     at = panel["gridPos"]
     left, bottom = at["x"] / 24, 1 - (at["y"] + at["h"]) / ROWS
     figure.patches.append(
@@ -144,7 +144,7 @@ def draw(figure: plt.Figure, panel: dict, rows: list[dict]) -> None:
 
 
 def draw_stat(figure: plt.Figure, place: tuple[float, float, float], row: dict, *, unit: str) -> None:
-    """Big numbers side by side."""
+    """Draw large numbers side by side."""
     left, bottom, width = place
     for number, (name, value) in enumerate(row.items()):
         middle = left + width * (number + 0.5) / len(row)
@@ -154,7 +154,7 @@ def draw_stat(figure: plt.Figure, place: tuple[float, float, float], row: dict, 
 
 
 def draw_days(axes: plt.Axes, rows: list[dict], unit: str) -> None:
-    """Bars of days: side by side, or on top of each other where a column names the series."""
+    """Draw a bar for each day: side by side, or stacked if a column names the series."""
     days = sorted({row["time"] for row in rows})
     if rows and "metric" in rows[0]:
         names = sorted({row["metric"] for row in rows})
@@ -171,7 +171,7 @@ def draw_days(axes: plt.Axes, rows: list[dict], unit: str) -> None:
         axes.bar(places, values, width, bottom=below, color=colour, label=name.replace("_", " "))
         below = [low + value for low, value in zip(below, values, strict=True)] if is_stacked else below
     axes.set_facecolor(PANEL)
-    axes.set_ylim(0, axes.get_ylim()[1] * 1.2)  # room for the names
+    axes.set_ylim(0, axes.get_ylim()[1] * 1.2)  # space for the names
     axes.yaxis.set_major_locator(MaxNLocator(nbins=6, integer=unit == "short"))
     axes.set_xticks(range(0, len(days), 3), [f"{day:%m-%d}" for day in days[::3]])
     axes.yaxis.set_major_formatter(lambda value, _: shown(value, unit))
@@ -183,7 +183,7 @@ def draw_days(axes: plt.Axes, rows: list[dict], unit: str) -> None:
 
 
 def draw_table(figure: plt.Figure, place: tuple[float, float, float, float], rows: list[dict]) -> None:
-    """The first rows as text."""
+    """Draw the first rows as text."""
     left, bottom, width, height = place
     top = bottom + height - 0.036
     most = int((height - 0.05) / 0.0165)

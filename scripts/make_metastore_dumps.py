@@ -1,8 +1,8 @@
-"""Write tests/testdata/metastore/*.sql anew: metastores whose schema and tables Hive made, for tests without Spark.
+"""Rewrite tests/testdata/metastore/*.sql: metastores whose schema and tables Hive created, for tests without Spark.
 
 Run as: .venv/bin/python scripts/make_metastore_dumps.py    (needs scripts/ensure-databases, mariadb-dump and pg_dump)
 
-Folders are written as @WAREHOUSE@ and @ELSEWHERE@; tests put their own in. It takes a minute for each of the two.
+Folders are written as @WAREHOUSE@ and @ELSEWHERE@; tests replace them. It takes a minute for each of the two.
 """
 
 import re
@@ -17,7 +17,7 @@ sys.path.insert(0, str(ROOT / "tests"))
 
 
 def main() -> None:
-    """Make both; each in a process of its own, for Spark keeps its metastore for as long as it lives."""
+    """Create both, each in its own process, because Spark keeps its metastore until it ends."""
     if len(sys.argv) > 1:
         make_dump(sys.argv[1])
         return

@@ -1,9 +1,9 @@
 """Draw the pictures of the documentation from the real output of real commands.
 
-Run as: .venv/bin/python scripts/make_pictures.py     (writes docs/img/*.svg; takes some ten seconds)
+Run as: .venv/bin/python scripts/make_pictures.py     (writes docs/img/*.svg; takes about ten seconds)
 
-The commands run on the lake of `packstone demo`, in a folder that is removed again, and on `examples/paimon`, without
-Spark. Nothing is typed in by hand: if a picture looks wrong, the program does.
+The commands run on the lake of `packstone demo`, in a temporary folder, and on `examples/paimon`, without
+Spark. Nothing is edited by hand: if a picture looks wrong, the program is wrong.
 """
 
 import html
@@ -24,7 +24,7 @@ PACKSTONE = Path(sys.executable).with_name("packstone")
 COLUMNS = 100
 CELL = 12.2  # the width of one character in rich's pictures
 GROUND, TEXT = (16, 22, 30), (214, 222, 230)
-# Calm colours that can be read on the dark ground; red, green and yellow differ in lightness too.
+# Muted colours that are readable on a dark background; red, green and yellow also differ in lightness.
 NORMAL = [
     GROUND,
     (240, 113, 120),
@@ -49,17 +49,18 @@ def main() -> int:
         compact = run(lake / "lake", "compact", "orders", "--header", "1")
         tour = run(lake, "demo", "--folder", str(lake / "tour"))
         segments = find_part(tour, "packstone compact sales", "Four loads")
-        paimon = run(ROOT / "examples/paimon", "plan", "orders", "--partitions", "dt=2024-05-01")
+        paimon = run(ROOT / "examples/paimon", "plan", "orders", "--where", "dt = '2024-05-01'")
     draw("health", f"{prompt('health orders')}\n{health}")
     draw("compact", f"{prompt('compact orders --header 1')}\n{compact}")
     draw("before-after", find_step(tour, "Before and after"))
-    draw("paimon-plan", f"{prompt('plan orders --partitions dt=2024-05-01')}\n{paimon}")
+    planned = prompt("plan orders --where \"dt = '2024-05-01'\"")
+    draw("paimon-plan", f"{planned}\n{paimon}")
     draw("segments", segments)
     return 0
 
 
 def run(folder: Path, *words: str) -> str:
-    """Run one command as on a terminal and return what it drew."""
+    """Run one command as on a terminal and return its output."""
     environment = os.environ | {
         "COLORTERM": "truecolor",
         "FORCE_COLOR": "1",
@@ -103,7 +104,7 @@ def draw(name: str, ansi: str) -> None:
     console.print(text)
     svg = console.export_svg(title="packstone", theme=THEME, unique_id=name)
     svg = PIECE.sub(words, svg)
-    # The fonts would be fetched from the network; a page shows the reader's own.
+    # The fonts would be loaded from the network; use the fonts of the reader's system.
     svg = re.sub(r"@font-face \{.*?\}\s*", "", svg, flags=re.DOTALL)
     svg = svg.replace("Fira Code,", "'Fira Code', ui-monospace, 'DejaVu Sans Mono', Menlo, Consolas,")
     (PICTURES / f"{name}.svg").write_text(svg.rstrip() + "\n", encoding="utf-8")
@@ -111,7 +112,7 @@ def draw(name: str, ansi: str) -> None:
 
 
 def words(run: re.Match[str]) -> str:
-    """Give each word a place and a width of its own: viewers disagree about blanks and about fonts."""
+    """Give each word its own position and width: viewers treat blanks and fonts differently."""
     style, x, y, clip, content = run.groups()
     content, at, placed = html.unescape(content), float(x), []
     for word in re.findall(r"\S+|\s+", content):

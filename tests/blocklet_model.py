@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from hypothesis import strategies as st
 
-from packstone.pruning.expression import (
+from packstone.query.filter.expression import (
     FALSE,
     NULL,
     TRUE,
@@ -28,7 +28,7 @@ from packstone.pruning.expression import (
     Unknown,
     ValueSet,
 )
-from packstone.rewrite.ordered.block_facts import PartSoFar, read_part
+from packstone.rewrite.sorted_merge.block_facts import PartBuilder, read_part
 
 LONG = 300
 EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
@@ -187,7 +187,7 @@ def slow_index(blocklets, *, size=256, sort_columns=()):
 def own_index(blocklets, *, sort_columns=()):
     """The index of the same blocklets as a load makes it: a Parquet file is written and its part of the index."""
     schema = pa.schema([SCHEMA.field(name) for name in blocklets[0][0]])
-    part, sink, footers = PartSoFar(schema, sort_columns), pa.BufferOutputStream(), []
+    part, sink, footers = PartBuilder(schema, sort_columns), pa.BufferOutputStream(), []
     options = {"store_decimal_as_integer": True, "store_schema": False, "metadata_collector": footers}
     with pq.ParquetWriter(sink, schema, **options) as writer:
         for rows in blocklets:

@@ -1,22 +1,33 @@
 """Compactions and cleans of segment tables that tests kill or race; ``fork_server.py`` runs them in own processes."""
 
-from packstone.model.segment_options import SegmentOptions
-from packstone.runs.clock import now_ms, system_clock
-from packstone.runs.engine import InlineEngine
-from packstone.service.segment_compact import compact_segments
-from packstone.tables.segments.clean import plan_clean
-from packstone.tables.segments.remove_expired import remove_expired
+from packstone.pipeline.table import Table
+from packstone.runs.clock import now_ms
+from packstone.tables.segments import table as segments
+from packstone.tables.segments.options import SegmentOptions
 
 DAY_MS = 86_400_000
 
 
 def segment_compact(io, path, **options):
     """Compact, and say how it ended."""
-    return compact_segments(io, path, SegmentOptions(**options), engine=InlineEngine(io)).to_json()
+    return Table(path, io=io).compact(SegmentOptions(**options)).to_json()
+
+
+def segment_restore(io, path, run):
+    """Undo a run, and say what that changed."""
+    return Table(path, io=io).restore(run).to_json()
+
+
+def segment_recover(io, path):
+    """End what dead runs left."""
+    return Table(path, io=io).recover().to_json()
 
 
 def segment_clean(io, path, days=0.0):
     """Clean as if so many days had gone by; say what went."""
-    plan = plan_clean(io, path, now_ms=now_ms() + int(days * DAY_MS))
-    remove_expired(io, plan, clock=system_clock())
+    own, segments.now_ms = segments.now_ms, lambda: now_ms() + int(days * DAY_MS)
+    try:
+        plan = Table(path, io=io).clean()
+    finally:
+        segments.now_ms = own
     return {"files": plan.files, "segments": [str(one.id) for one in plan.segments], "unknown": plan.unknown.paths}

@@ -14,13 +14,16 @@ import pytest
 from hypothesis import settings
 
 sys.path.insert(0, str(Path(__file__).parent))  # for what tests share: they are imported by path, not as packages
+import needs
 from database_servers import database_server, mariadb, postgres  # noqa: F401 (fixtures, found by name here)
+from patience import patient
 
 # The same examples in every short run, so that one finding of luck never stops another change; new ones when soaking.
 # How long one takes says nothing on a busy machine.
 settings.register_profile("short", derandomize=True, deadline=None)
 settings.register_profile("long", deadline=None)
 settings.load_profile("long" if os.environ.get("PACKSTONE_SOAK") else "short")
+EXAMPLES_PCT = int(os.environ.get("PACKSTONE_TEST_EXAMPLES_PCT") or 100)  # of the examples of each property
 
 PACKSTONE = Path(sys.executable).with_name("packstone")
 
@@ -30,11 +33,54 @@ def pytest_addoption(parser):
     parser.addoption("--rewrite", action="store_true", help="Write the scenario files' answers anew.")
 
 
-def pytest_collection_modifyitems(items):
-    """The long form of a test may take hours on a busy machine; the limit of the short ones is not for it."""
+@pytest.hookimpl(tryfirst=True)  # before tests are deselected by their markers
+def pytest_collection_modifyitems(config, items):
+    """Mark tests by what they need, and scale their time limits."""
     for item in items:
-        if item.get_closest_marker("soak") and not item.get_closest_marker("timeout"):
-            item.add_marker(pytest.mark.timeout(4 * 3600))
+        needs.mark(item)
+        _set_examples(item)
+        _set_limit(item, usual=float(config.getvalue("timeout") or config.getini("timeout")))
+    config.all_tests = tuple(items)  # of every target, before any is deselected; for tests/test_house.py
+
+
+@pytest.hookimpl(optionalhook=True)  # without pytest-xdist there is one process anyway
+def pytest_xdist_make_scheduler(config, log):
+    """With ``--dist loadscope`` a file's tests stay in one process, and all that share the Spark session in another."""
+    if config.getvalue("dist") != "loadscope":
+        return None
+    from xdist.scheduler import LoadScopeScheduling
+
+    class OneSparkSession(LoadScopeScheduling):
+        def _split_scope(self, nodeid):
+            path = nodeid.partition("::")[0]
+            return "tests/spark" if path.startswith("tests/spark/") else path
+
+    return OneSparkSession(config, log)
+
+
+def _set_examples(item):
+    """Run only a share of the examples that a property asks for, but ten at least."""
+    test = getattr(item, "obj", None)
+    test = getattr(test, "__func__", test)
+    wanted = getattr(test, "_hypothesis_internal_use_settings", None)  # Hypothesis has no public name for it
+    if wanted is None or EXAMPLES_PCT == 100 or hasattr(test, "all_examples"):
+        return
+    test.all_examples = wanted.max_examples  # parameters share one function: scale it once
+    fewer = max(wanted.max_examples * EXAMPLES_PCT // 100, min(wanted.max_examples, 10))
+    test._hypothesis_internal_use_settings = settings(wanted, max_examples=fewer)
+
+
+def _set_limit(item, *, usual):
+    """The long form of a test may take hours on a busy machine; the limit of the short ones is not for it."""
+    own = item.get_closest_marker("timeout")
+    seconds = own.args[0] if own else 4 * 3600 if item.get_closest_marker("soak") else usual
+    item.add_marker(pytest.mark.timeout(patient(seconds)), append=False)
+
+
+@pytest.hookimpl(tryfirst=True)  # before the fixtures of the test
+def pytest_runtest_setup(item):
+    """Let only those servers start that the test is marked with."""
+    needs.begin(item)
 
 
 @dataclass(frozen=True)
@@ -124,12 +170,12 @@ def tree_fixture():
 
 @pytest.fixture(scope="session", autouse=True)
 def _own_history(tmp_path_factory):
-    """No test writes to the history of the person who runs it."""
+    """No test writes to the history of the person who runs it, and none outside of tests/spark starts Spark unasked."""
     with pytest.MonkeyPatch.context() as patch:
         folder = tmp_path_factory.mktemp("history")
         patch.setenv("PACKSTONE_HISTORY", f"sqlite:///{folder}/history.db")
         patch.setenv("PACKSTONE_UNRECORDED", f"{folder}/unrecorded")
-        patch.delenv("PACKSTONE_ENGINE", raising=False)
+        patch.setenv("PACKSTONE_ENGINE", "inline")
         yield
 
 
@@ -147,6 +193,7 @@ def quiet_env(tmp_path, monkeypatch) -> dict[str, str]:
         "PACKSTONE_HISTORY": f"sqlite:///{tmp_path}/history.db",
         "PACKSTONE_UNRECORDED": str(tmp_path / "unrecorded"),
         "PACKSTONE_LOGS": str(tmp_path / "logs"),
+        "PACKSTONE_PROGRESS_SECONDS": "0",  # no lines on a machine that is so busy that a command takes half a minute
     }
     for name, value in ours.items():
         monkeypatch.setenv(name, value)
@@ -158,7 +205,7 @@ def quiet_env(tmp_path, monkeypatch) -> dict[str, str]:
 def packstone(quiet_env, capsys):
     """Run the command line in this process: quick, and exact in exit code and output."""
     from packstone.cli.main import run
-    from packstone.scan.caches import process_caches
+    from packstone.query.scan.caches import process_caches
 
     def call(*arguments: object) -> Done:
         capsys.readouterr()
@@ -177,7 +224,12 @@ def packstone_process(quiet_env):
     def call(*arguments: object, env: dict[str, str] | None = None, timeout: float = 120, **kwargs: Any) -> Done:
         command = [os.fsencode(str(argument)) for argument in (PACKSTONE, *arguments)]
         done = subprocess.run(
-            command, env={**quiet_env, **(env or {})}, capture_output=True, check=False, timeout=timeout, **kwargs
+            command,
+            env={**quiet_env, **(env or {})},
+            capture_output=True,
+            check=False,
+            timeout=patient(timeout),
+            **kwargs,
         )
         return Done(done.returncode, done.stdout.decode(), done.stderr.decode())
 
@@ -209,7 +261,7 @@ class Children:
 
     def close(self) -> None:
         """End the server."""
-        self._server.communicate(timeout=60)
+        self._server.communicate(timeout=patient(60))
 
     def _ask(self, question: dict[str, Any]) -> dict[str, Any]:
         self._server.stdin.write(json.dumps(question, default=str) + "\n")

@@ -1,7 +1,7 @@
 """MariaDB and PostgreSQL on free ports of this machine, started once for those tests that ask.
 
-``make test`` brings the programs (``scripts/ensure-databases``). Each server has its data in a temporary folder, does
-not wait for its disk, and is ended by its process id.
+``make test-servers`` brings the programs (``scripts/ensure-databases``). Each server has its data in a temporary
+folder, does not wait for its disk, and is ended by its process id.
 """
 
 import os
@@ -17,9 +17,11 @@ from itertools import count
 from pathlib import Path
 
 import pytest
+from needs import check_marked
+from patience import patient
 
 USER, PASSWORD = "packstone", "not-a-secret"
-UP_SECONDS = 60
+UP_SECONDS = patient(60)
 _POSTGRES = sorted(str(path) for path in Path("/usr/lib/postgresql").glob("*/bin"))
 _PATH = os.pathsep.join((os.environ.get("PATH", ""), "/usr/sbin", *_POSTGRES))
 
@@ -65,7 +67,7 @@ class DatabaseServer:
     def stop(self) -> None:
         """End the server; its data go with the folder."""
         self.process.send_signal(signal.SIGKILL if self.kind == "mariadb" else signal.SIGQUIT)
-        self.process.wait(timeout=30)
+        self.process.wait(timeout=patient(30))
 
 
 _HOME = {"mariadb": "mysql", "postgres": "postgres"}
@@ -136,6 +138,7 @@ def database_server(request):
 
 
 def _program(name: str) -> str:
+    check_marked("database")
     found = shutil.which(name, path=_PATH)
     if found is None:
         pytest.skip(f"{name} is not installed (scripts/ensure-databases says how)")

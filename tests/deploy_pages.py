@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from needs import check_marked
 
 DEPLOY = Path(__file__).parents[1] / "deploy"
 _FENCE = re.compile(r"^```sh\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -59,10 +60,11 @@ def swapped(arguments: list[str], names: dict[str, object]) -> list[str]:
 
 
 def tool_folder(name: str) -> Path:
-    """The folder of a tool that ``make test`` brings; where it could not, the test is skipped with the reason."""
+    """The folder of a tool of ``make test-servers``; where it could not be made, skip the test with the reason."""
+    check_marked("deploy")
     venv = os.environ.get("PACKSTONE_SERVERS_VENV") or Path(sys.prefix).resolve().parent / ".venv-servers"
     folder = Path(venv) / name
     reason = folder / "why-not.txt"
     if reason.exists() or not folder.is_dir():
-        pytest.skip(reason.read_text().strip() if reason.exists() else f"there is no {folder}; run `make test`")
+        pytest.skip(reason.read_text().strip() if reason.exists() else f"there is no {folder}; run `make test-servers`")
     return folder

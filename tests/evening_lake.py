@@ -16,9 +16,10 @@ from pathlib import Path
 
 from database_servers import PASSWORD
 from metastore_lake import write_spark_conf
+from patience import patient
 
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
-SESSION = Path(__file__).with_name("metastore") / "evening_session.py"
+SESSION = Path(__file__).with_name("catalog") / "evening_session.py"
 DATABASE = "evening"
 FILES = 6
 KINDS = ("parquet", "orc", "textfile", "avro", "sequencefile", "rcfile", "headed", "mixed")
@@ -134,7 +135,7 @@ class Evening:
         pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
         script = subprocess.Popen(command, env=self._env, cwd=self.root, **pipes)
         killer = Killer(self.warehouse.folder(kill), script) if kill else None
-        out, err = script.communicate(timeout=3600)
+        out, err = script.communicate(timeout=patient(3600))
         if killer is not None:
             killer.finish()
         return subprocess.CompletedProcess(command, script.returncode, out, err)
@@ -152,7 +153,7 @@ class Evening:
 
     def lying(self) -> dict[str, dict[str, tuple[int, int]]]:
         """How many data files and bytes lie where the metastore says that each partition is."""
-        from packstone.metastore.database import MetastoreDatabase
+        from packstone.catalog.metastore_database import MetastoreDatabase
 
         found: dict[str, dict[str, tuple[int, int]]] = {}
         with MetastoreDatabase(self.metastore) as metastore:
@@ -167,7 +168,7 @@ class Evening:
 
     def close(self) -> None:
         """End the session."""
-        self._session.communicate(timeout=120)
+        self._session.communicate(timeout=patient(120))
 
     def _line(self, table: str) -> str:
         words = [f"{DATABASE}.{table}"]

@@ -11,7 +11,7 @@ from zoneinfo import ZoneInfo
 
 import pyarrow as pa
 
-from packstone.pruning.expression import (
+from packstone.query.filter.expression import (
     And,
     Compare,
     IsNull,

@@ -16,10 +16,9 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
-from packstone.rewrite.parquet.footer import read_footer_facts
-from packstone.rewrite.parquet.rewrite import rewrite_parquet
-from packstone.rewrite.parquet.splice import splice_parquet
-from packstone.rewrite.parquet.splice_plan import CannotSpliceError
+from packstone.rewrite.formats.parquet_footer import read_footer_facts
+from packstone.rewrite.small_files.parquet_kernel import rewrite_parquet, splice_parquet
+from packstone.rewrite.small_files.spliced_file import CannotSpliceError, plan_splice
 from packstone.storage.local import LocalFileIO
 
 DUCKDB = duckdb.connect(config={"threads": 1})
@@ -172,7 +171,7 @@ def merge_files(before, after):
 
 def _merge(io, paths, output):
     try:
-        splice_parquet(io, paths, output)
+        splice_parquet(io, paths, output, plan=plan_splice(io, paths))
     except CannotSpliceError:
         rewrite_parquet(io, paths, output, codec="keep")
         return "rewrite"

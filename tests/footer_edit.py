@@ -1,6 +1,6 @@
 """Footers of Parquet files, changed as no writer at hand would write them."""
 
-from packstone.rewrite.parquet.thrift_compact import BINARY, I32, read_struct, write_struct
+from packstone.rewrite.formats.parquet_thrift import BINARY, I32, read_struct, write_struct
 
 ROW_GROUPS, CREATED_BY, COLUMNS, META_DATA, CODEC = 4, 6, 1, 3, 4
 

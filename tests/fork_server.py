@@ -13,6 +13,7 @@ import traceback
 from pathlib import Path
 
 import compact_calls
+import jsonl_calls
 import load_calls
 import location_calls
 import paimon_calls
@@ -23,22 +24,22 @@ import segment_calls
 
 from packstone.errors import ConflictError, PackstoneError
 from packstone.model.files import Permissions
-from packstone.model.merge_options import MergeOptions
+from packstone.pipeline.table import Table
 from packstone.runs.interrupts import interruptible
 from packstone.runs.liveness import ProcessIdentity
 from packstone.runs.owner import Owner, claim
-from packstone.service.hive_table import HiveTable
 from packstone.storage import local
 from packstone.storage.faulty import Action, Fault, FaultyFileIO, Moment
 from packstone.storage.hdfs import HdfsFileIO
-from packstone.storage.hdfs_settings import HdfsSettings
+from packstone.storage.hdfs_connection import HdfsSettings
 from packstone.storage.local import LocalFileIO
 from packstone.storage.s3 import S3FileIO, S3Settings
+from packstone.tables.hive.options import HiveOptions
 
 
 def compact(io, path, **options):
     """Merge, and say how it ended."""
-    return HiveTable(path, io=io).compact(MergeOptions(**options)).to_json()
+    return Table(path, io=io).compact(HiveOptions(**options)).to_json()
 
 
 def make_dirs_like(io, path, gid, mode):
@@ -48,17 +49,17 @@ def make_dirs_like(io, path, gid, mode):
 
 def recover(io, path):
     """Mend what the dead left."""
-    return HiveTable(path, io=io).recover().to_json()
+    return Table(path, io=io).recover().to_json()
 
 
 def restore(io, path, run):
     """Undo a run."""
-    return HiveTable(path, io=io).restore(run).to_json()
+    return Table(path, io=io).restore(run).to_json()
 
 
 def clean(io, path):
     """Remove originals."""
-    return HiveTable(path, io=io).clean().to_json()
+    return Table(path, io=io).clean().to_json()
 
 
 def claim_each(io, folders, start, interval, rivals):
@@ -156,7 +157,7 @@ def _call(job):
         if job.get("uid") is not None:
             _become(job["uid"])
         with interruptible():
-            modules = (compact_calls, load_calls, location_calls, paimon_calls, race_calls, segment_calls)
+            modules = (compact_calls, jsonl_calls, load_calls, location_calls, paimon_calls, race_calls, segment_calls)
             calls = {name: call for module in modules for name, call in vars(module).items()} | globals()
             answer["value"] = calls[job["call"]](io, **job["arguments"])
     except PackstoneError as error:

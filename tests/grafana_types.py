@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from deploy_pages import tool_folder
+from patience import patient
 
 _HEAD = """import type { Dashboard, Panel, VariableModel } from '@grafana/schema/dist/types/veneer/dashboard.types';
 import type * as stat from '@grafana/schema/dist/types/raw/composable/stat/panelcfg/x/types.gen';
@@ -33,7 +34,7 @@ def check_types(dashboard: dict[str, Any], folder: Path) -> str:
     # The package's list of exports leaves these types out, so its folders are looked at as they are.
     options = ["--noEmit", "--strict", "--skipLibCheck", "--moduleResolution", "node10", "--module", "es2020"]
     command = ["node", compiler, *options, "--target", "es2020", "--preserveSymlinks", "dashboard.ts"]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=patient(120), check=False)
     assert (done.returncode == 0) == (done.stdout == ""), done
     return done.stdout
 

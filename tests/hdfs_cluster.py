@@ -1,6 +1,7 @@
 """A real NameNode and a real DataNode on free ports of this machine, started once for those tests that ask.
 
-``make test`` brings their jars (``scripts/fetch-hdfs-jars``). Both can be stopped, killed and started in the middle.
+``make test-servers`` brings their jars (``scripts/fetch-hdfs-jars``). Both can be stopped, killed and started in the
+middle.
 """
 
 import contextlib
@@ -15,8 +16,10 @@ import time
 from pathlib import Path
 
 import pytest
+from needs import check_marked
+from patience import patient
 
-UP_SECONDS = 120
+UP_SECONDS = patient(120)
 _JVM = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xmx256m", "-Xshare:auto")
 # What Hadoop 2.7 (from PyPI, where there is no Maven) needs on a Java of today.
 _OLD_JVM = (
@@ -76,7 +79,7 @@ class HdfsCluster:
             process = self._running.pop(name, None)
             if process is not None:
                 process.send_signal(signal.SIGKILL if kill else signal.SIGTERM)
-                process.wait(60)
+                process.wait(patient(60))
 
     def wait_ready(self) -> None:
         """Wait until the NameNode is out of safe mode and knows a DataNode, as far as they run."""
@@ -142,7 +145,7 @@ class HdfsCluster:
     def java(self, *arguments: str) -> str:
         """Run a command of Hadoop's own Java client, as ``hdfs`` does; returns what it prints."""
         command = [*self._command(self.conf), *arguments]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=patient(120), check=False)
         assert done.returncode == 0, (arguments, done.stdout, done.stderr)
         return done.stdout
 
@@ -218,12 +221,15 @@ def write_settings(path: Path, settings: dict[str, str]) -> None:
 
 def find_jars() -> list[Path]:
     """The jars of the servers; without them the test is skipped."""
+    check_marked("hdfs")
     venv = os.environ.get("PACKSTONE_SERVERS_VENV") or Path(sys.prefix).resolve().parent / ".venv-servers"
     folder = Path(venv) / "hdfs-jars"
     reason = folder / "why-not.txt"
     jars = sorted(folder.glob("*.jar"))
     if not jars or reason.exists():
-        pytest.skip(reason.read_text().strip() if reason.exists() else f"no NameNode in {folder}; run `make test`")
+        pytest.skip(
+            reason.read_text().strip() if reason.exists() else f"no NameNode in {folder}; run `make test-servers`"
+        )
     if shutil.which("java") is None:
         pytest.skip("there is no Java for a NameNode")
     return jars

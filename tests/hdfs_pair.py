@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 
 from hdfs_cluster import LOG4J, UP_SECONDS, HdfsCluster, find_jars, free_ports, listens, write_settings
+from patience import patient
 
 SERVICE = "lakes"
 NAMENODES = ("namenode1", "namenode2")
@@ -43,7 +44,7 @@ class HdfsPair(HdfsCluster):
             process = self._running.pop(name, None)
             if process is not None:
                 process.send_signal(signal.SIGKILL if kill else signal.SIGTERM)
-                process.wait(60)
+                process.wait(patient(60))
 
     def make_active(self, name: str) -> None:
         """Let one serve; the other must be gone or a standby."""

@@ -1,7 +1,7 @@
 """A Kerberos KDC, and a NameNode and a DataNode that demand its tickets; real processes on 127.0.0.1.
 
-``make test`` brings the programs (``scripts/ensure-kerberos``) and the jars (``scripts/fetch-hdfs-jars``). There is one
-ordinary user, ``alice``; the servers run as ``hdfs/localhost``.
+``make test-servers`` brings the programs (``scripts/ensure-kerberos``) and the jars (``scripts/fetch-hdfs-jars``).
+There is one ordinary user, ``alice``; the servers run as ``hdfs/localhost``.
 """
 
 import os
@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 from hdfs_cluster import UP_SECONDS, HdfsCluster, find_jars, free_ports, listens, write_settings
+from needs import check_marked
+from patience import patient
 
 REALM = "PACKSTONE.TEST"
 SERVICE = "lakes"  # a name service in the clients' configuration: this NameNode, and an address where nothing listens
@@ -50,6 +52,7 @@ class Kdc:
     """A key distribution centre with one keytab for everybody."""
 
     def __init__(self, folder: Path) -> None:
+        check_marked("kerberos")
         folder.mkdir()
         self._folder, self.keytab, self.krb5_conf = folder, folder / "all.keytab", folder / "krb5.conf"
         (self.port,) = free_ports(1)
@@ -84,14 +87,16 @@ class Kdc:
     def stop(self) -> None:
         """End it."""
         self._process.send_signal(signal.SIGTERM)
-        self._process.wait(30)
+        self._process.wait(patient(30))
 
     def _environment(self) -> dict[str, str]:
         return {**os.environ, **self.env}
 
     def _run(self, name: str, *arguments: str) -> None:
         command = [_program(name), *arguments]
-        done = subprocess.run(command, env=self._environment(), capture_output=True, text=True, timeout=60, check=False)
+        done = subprocess.run(
+            command, env=self._environment(), capture_output=True, text=True, timeout=patient(60), check=False
+        )
         assert done.returncode == 0, (command, done.stdout, done.stderr)
 
 
@@ -146,7 +151,7 @@ class SecureHdfs(HdfsCluster):
         fetcher = "org.apache.hadoop.hdfs.tools.DelegationTokenFetcher"
         command = [*self._command(self.conf), fetcher, "-fs", url, "--renewer", "alice", str(file)]
         env = {**os.environ, **self.kdc.ticket("alice")}
-        done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=120, check=False)
+        done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=patient(120), check=False)
         assert file.exists(), (done.stdout, done.stderr)
         return {**self.env, **self.kdc.no_ticket(), "HADOOP_TOKEN_FILE_LOCATION": str(file)}
 

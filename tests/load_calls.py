@@ -1,16 +1,14 @@
 """Loads of segment tables that tests kill; ``fork_server.py`` runs them in processes of their own."""
 
-from packstone.runs.engine import InlineEngine
-from packstone.service.load_options import LoadOptions
-from packstone.service.segment_clean import clean_segments
-from packstone.service.segment_load import load_files
+from packstone.pipeline.table import Table
+from packstone.tables.segments.load_options import LoadOptions
 
 
 def load_rows(io, path, inputs, **options):
-    """Load files in this process."""
-    return load_files(io, path, inputs, options=LoadOptions(**options), engine=InlineEngine(io)).to_json()
+    """Load files in this process, and merge if the table asks for it."""
+    return Table(path, io=io).segments.load([str(one) for one in inputs], options=LoadOptions(**options)).to_json()
 
 
 def clean_rows(io, path):
     """Remove what the dead left."""
-    return clean_segments(io, path, dry_run=False).to_json()
+    return Table(path, io=io).clean().to_json(dry_run=False)

@@ -5,15 +5,15 @@ The catalogue is changed by one step of the store, as a metastore by one call, s
 
 import json
 
-from packstone.model.file_format import FileFormat
-from packstone.model.merge_options import MergeOptions
-from packstone.model.told import Told
-from packstone.service.hive_table import HiveTable
+from packstone.model.files import FileFormat
+from packstone.model.metastore import FolderFacts
+from packstone.pipeline.table import Table
 from packstone.storage.local import LocalFileIO
 from packstone.storage.location import parse_location
+from packstone.tables.hive.layout import parse_partition
 from packstone.tables.hive.listing import NamedFolder
-from packstone.tables.hive.partition_values import parse_partition
-from packstone.tables.hive.switch import ByLocation
+from packstone.tables.hive.options import HiveOptions
+from packstone.tables.hive.relocate import LocationPublish
 
 TABLE = "sales.orders"
 
@@ -52,16 +52,17 @@ def open_published(path, io=None, *, catalog=None, engine=None):
 
     def folders():
         for partition, facts in sorted(known.read().items()):
-            told = Told(name=partition, file_format=FileFormat.PARQUET, values=parse_partition(partition))
-            yield NamedFolder(partition=partition, directory=parse_location(facts["location"]).path, told=told)
+            told = FolderFacts(name=partition, file_format=FileFormat.PARQUET, values=parse_partition(partition))
+            yield NamedFolder(partition=partition, directory=parse_location(facts["location"]).path, facts=told)
 
     made = None if engine is None else lambda: engine
-    return HiveTable(path, io=io, engine=made, folders=folders, publish=ByLocation(table=TABLE, catalog=catalog))
+    named = {"folders": folders, "publish": LocationPublish(table=TABLE, catalog=catalog)}
+    return Table(path, io=io, engine=made, named=named)
 
 
 def location_compact(io, path, **options):
     """Merge and publish by location; say how it ended."""
-    return open_published(path, io).compact(MergeOptions(**options)).to_json()
+    return open_published(path, io).compact(HiveOptions(**options)).to_json()
 
 
 def location_restore(io, path, run):

@@ -5,8 +5,8 @@ from pathlib import Path
 import pyarrow as pa
 from pyarrow import orc
 
-from packstone.rewrite.orc.protobuf import BYTES, read_message, write_message
-from packstone.rewrite.orc.tail import FOOTER_STRIPES, FOOTER_TYPES, MAGIC, read_tail, write_tail
+from packstone.rewrite.formats.orc_protobuf import BYTES, read_message, write_message
+from packstone.rewrite.formats.orc_tail import FOOTER_STRIPES, FOOTER_TYPES, MAGIC, read_tail, write_tail
 from packstone.storage.local import LocalFileIO
 
 ROWS = 100

@@ -17,17 +17,18 @@ from pathlib import Path
 
 import pyarrow as pa
 from orc_files import write_orc_files
+from patience import patient
 from pyarrow import orc
 
-from packstone import HiveTable, MergeOptions
+from packstone import HiveOptions, Table
 from packstone.errors import PackstoneError
-from packstone.rewrite.inputs.input_files import InputOptions, InputPiece, LoadFile
-from packstone.rewrite.inputs.read_inputs import read_inputs
-from packstone.rewrite.orc.tail import read_tail
+from packstone.rewrite.formats.orc_tail import read_tail
+from packstone.rewrite.load.input_files import InputOptions, InputPiece, LoadFile
+from packstone.rewrite.load.read_inputs import read_inputs
 from packstone.storage.local import LocalFileIO
 
 CODECS = ("zlib", "uncompressed", "zstd", "snappy", "lz4")
-SECONDS = 60  # more is a hang
+SECONDS = patient(60)  # more is a hang
 PAIMON_TABLE = Path(__file__).parent / "testdata/paimon/orc/table"
 _cache: dict[tuple[str, int], list[tuple[str, bytes]]] = {}
 
@@ -76,7 +77,7 @@ def hive(folder: Path, dice: random.Random) -> str:
     for at, (name, data) in enumerate(files):
         content = data if at != 1 else mutate(dice, data, tail_at=tail_of(folder, data))
         (table / name).write_bytes(content)
-    outcome = HiveTable(str(table)).compact(MergeOptions(min_files=2))
+    outcome = Table(str(table)).compact(HiveOptions(min_files=2))
     said = " ".join(map(str, (*outcome.skipped, outcome.status)))
     damaged = table / files[1][0]
     kept = [path for path in table.glob("*.orc") if path != damaged]

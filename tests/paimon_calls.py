@@ -10,17 +10,21 @@ from paimon_lake import PaimonLake, options, tools
 
 from packstone.errors import ConflictError, CorruptionError
 from packstone.model.codec import dump_record
-from packstone.model.paimon_options import PaimonOptions
+from packstone.pipeline.table import Table
+from packstone.runs.folder import RunInfo, record_created
 from packstone.runs.liveness import ProcessIdentity
-from packstone.service.paimon_table import PaimonTable
-from packstone.tables.paimon.commit import commit_edits
-from packstone.tables.paimon.expire import expire, plan_expiry
-from packstone.tables.paimon.leftovers import RunIdentity, find_leftovers, record_created, remove_leftovers
-from packstone.tables.paimon.manifest_merge import MergeLimits
-from packstone.tables.paimon.publish import check_published
-from packstone.tables.paimon.retention import RetentionOptions
+from packstone.tables.paimon.clean import find_leftovers, remove_leftovers
+from packstone.tables.paimon.commit import check_published, commit_edits
+from packstone.tables.paimon.draft import MergeLimits
+from packstone.tables.paimon.expire import RetentionOptions, expire, plan_expiry
+from packstone.tables.paimon.options import PaimonOptions
 
 MERGES = {"minor": MergeLimits(min_count=2), "full": MergeLimits(target_bytes=1 << 20, full_threshold_bytes=1)}
+
+
+def run_info(run, table, process):
+    """What a run says of itself."""
+    return RunInfo(run=run, command="compact", table=table, process=process, started_at="2026-01-01T00:00:00+00:00")
 
 
 def runs_folder(path):
@@ -31,10 +35,11 @@ def runs_folder(path):
 def paimon_commit(io, path, merge="minor", now_seconds=None):
     """A run as the service makes it: it says who it is, records the names of its outputs, writes them, commits."""
     lake = PaimonLake(path)
-    folder = f"{runs_folder(path)}/{uuid.uuid4()}"
+    run = str(uuid.uuid4())
+    folder = f"{runs_folder(path)}/{run}"
     io.make_dirs(folder)
     io.replace(f"{folder}/heartbeat", b"")
-    io.replace(f"{folder}/run.json", dump_record(RunIdentity(run="r", process=ProcessIdentity.mine())))
+    io.replace(f"{folder}/run.json", dump_record(run_info(run, path, ProcessIdentity.mine())))
 
     def record(paths):
         record_created(io, folder, paths, label=str(uuid.uuid4()))
@@ -107,5 +112,10 @@ def paimon_expire_loop(io, path, stop):
 
 def paimon_compact(io, path, single_writer=False):
     """The whole compaction as the command runs it, with tasks in this process."""
-    outcome = PaimonTable(path, io=io).compact(PaimonOptions(strategy="full", single_writer=single_writer))
-    return {"status": outcome.status.value, "snapshots": list(outcome.snapshots)}
+    outcome = Table(path, io=io).compact(PaimonOptions(strategy="full", single_writer=single_writer))
+    return {"status": outcome.status.value, "snapshots": list(outcome.versions)}
+
+
+def paimon_restore(io, path, run):
+    """Undo a run as the command does it."""
+    return Table(path, io=io).restore(run).to_json()

@@ -26,13 +26,12 @@ from paimon_interop.table_files import ADD, TableFiles
 
 from packstone.runs.clock import Clock
 from packstone.storage.local import LocalFileIO
-from packstone.tables.paimon.commit_options import CommitOptions
-from packstone.tables.paimon.data_file_meta import EMPTY_ROW, DataFileMeta, FileSource, SimpleStats
-from packstone.tables.paimon.edit import Edit
-from packstone.tables.paimon.live_files import read_live_files
-from packstone.tables.paimon.manifest_merge import MergeLimits
-from packstone.tables.paimon.retry_wait import RetryWait
-from packstone.tables.paimon.snapshot_files import read_latest_snapshot
+from packstone.tables.paimon.commit import CommitOptions, RetryWait
+from packstone.tables.paimon.conflicts import Edit
+from packstone.tables.paimon.draft import MergeLimits
+from packstone.tables.paimon.format.data_file import EMPTY_ROW, DataFileMeta, FileSource, SimpleStats
+from packstone.tables.paimon.format.live_files import read_live_files
+from packstone.tables.paimon.format.snapshot import read_latest_snapshot
 
 FIXTURE = Path(__file__).parent / "testdata/paimon/pk_overlapping/table/manifest"
 EMPTY_STATS = {"_MIN_VALUES": EMPTY_ROW, "_MAX_VALUES": EMPTY_ROW, "_NULL_COUNTS": []}

@@ -1,10 +1,9 @@
 """Small Paimon values for tests: files with integer keys, edits, manifests. No table is needed to build them."""
 
-from packstone.tables.paimon.binary_row import comparable_key, decode_row, encode_row
-from packstone.tables.paimon.data_file_meta import EMPTY_ROW, DataFileMeta, FileSource, SimpleStats
-from packstone.tables.paimon.data_type import DataType, TypeRoot
-from packstone.tables.paimon.edit import Edit
-from packstone.tables.paimon.manifest_file_meta import ManifestFileMeta
+from packstone.tables.paimon.conflicts import Edit
+from packstone.tables.paimon.format.binary_row import comparable_key, decode_row, encode_row
+from packstone.tables.paimon.format.data_file import EMPTY_ROW, DataFileMeta, FileSource, ManifestFileMeta, SimpleStats
+from packstone.tables.paimon.format.data_type import DataType, TypeRoot
 
 KEY = (DataType(root=TypeRoot.INT, nullable=False),)
 MB = 1024 * 1024

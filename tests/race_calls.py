@@ -8,11 +8,10 @@ import pyarrow as pa
 from compact_calls import segment_clean
 from segment_lake import SegmentLake
 
-from packstone.model.segment_options import SegmentOptions
-from packstone.runs.engine import InlineEngine
-from packstone.service.load_options import LoadOptions
-from packstone.service.segment_compact import compact_segments
-from packstone.service.segment_load import load_batches
+from packstone.pipeline.table import Table
+from packstone.tables.segments.load import load_batches
+from packstone.tables.segments.load_options import LoadOptions
+from packstone.tables.segments.options import SegmentOptions
 
 ROWS = 20
 MINUTE = 1 / 1440
@@ -35,7 +34,7 @@ def race_compactions(io, path, strategy, seconds):
     """Compact again and again; say how many merges were committed, and why others were not."""
     io, end, merged, why = io._inner, time.monotonic() + seconds, 0, set()
     while time.monotonic() < end:
-        outcome = compact_segments(io, path, SegmentOptions(strategy=strategy), engine=InlineEngine(io))
+        outcome = Table(path, io=io).compact(SegmentOptions(strategy=strategy))
         merged += len(outcome.units)
         why |= {str(skip.kind) for skip in outcome.skipped}
     return {"merged": merged, "why": sorted(why)}

@@ -1,7 +1,8 @@
 """S3 servers on free ports of this machine, started once for those tests that ask, and a proxy that breaks things.
 
 SeaweedFS is a real server on a disk, moto one in memory, and ``rclone serve s3`` one that takes no notice of the
-condition of a put. ``make test`` installs them into an environment of their own (``scripts/make-servers-venv``).
+condition of a put. ``make test-servers`` installs them into an environment of their own
+(``scripts/make-servers-venv``).
 """
 
 import http.client
@@ -19,10 +20,12 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
+from needs import check_marked
+from patience import patient
 from pyarrow import fs
 
 KEY, SECRET, REGION, BUCKET = "packstone-tests", "packstone-tests-secret", "us-east-1", "lake"
-UP_SECONDS = 60
+UP_SECONDS = patient(60)
 HANG_SECONDS = 40
 
 
@@ -115,7 +118,7 @@ def start_rclone(folder: Path) -> tuple[S3Server, subprocess.Popen]:
 def stop(process: subprocess.Popen) -> None:
     """End a server that we started; it owns nothing that anybody will miss."""
     process.send_signal(signal.SIGKILL)
-    process.wait(timeout=30)
+    process.wait(timeout=patient(30))
 
 
 @dataclass
@@ -195,7 +198,7 @@ class FaultyProxy:
         return True
 
     def _ask_server(self, request: BaseHTTPRequestHandler, body: bytes) -> tuple[int, dict[str, str], bytes]:
-        upstream = http.client.HTTPConnection(urlsplit(self.server.endpoint).netloc, timeout=60)
+        upstream = http.client.HTTPConnection(urlsplit(self.server.endpoint).netloc, timeout=patient(60))
         upstream.putrequest(request.command, request.path, skip_host=True, skip_accept_encoding=True)
         for name, value in request.headers.items():  # with the Host that was signed
             upstream.putheader(name, value)
@@ -225,9 +228,10 @@ def _programs() -> Path:
 
 
 def _start(program: str, *arguments: str, log: Path) -> subprocess.Popen:
+    check_marked("s3")
     path = _programs() / program
     if not path.exists():
-        raise FileNotFoundError(f"{path} is not there; `make test` installs it.")
+        raise FileNotFoundError(f"{path} is not there; `make test-servers` installs it.")
     with log.open("wb") as out:
         return subprocess.Popen([path, *arguments], stdin=subprocess.DEVNULL, stdout=out, stderr=out, cwd=log.parent)
 
@@ -252,7 +256,7 @@ def _wait_for(server: S3Server, process: subprocess.Popen, *, log: Path) -> None
     end = time.monotonic() + UP_SECONDS
     while process.poll() is None and time.monotonic() < end:
         try:
-            urllib.request.urlopen(server.endpoint, timeout=5).close()  # noqa: S310 - a server of ours
+            urllib.request.urlopen(server.endpoint, timeout=patient(5)).close()  # noqa: S310 - a server of ours
         except urllib.error.HTTPError:
             return  # it answers
         except OSError:

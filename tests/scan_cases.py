@@ -88,11 +88,11 @@ def rows(first, count):
 def make_table(path):
     """Three loads of small row groups, the middle one out of order."""
     properties = {"TABLE_BLOCKLET_ROWS": "1000"}
-    table = packstone.SegmentTable.create(str(path), SCHEMA, sort_by=["id"], properties=properties)
+    table = packstone.create(str(path), SCHEMA, sort_by=["id"], properties=properties)
     third = ROWS // 3
-    table.load(rows(0, third))
-    table.load(rows(third, third).take(pa.array(range(third - 1, -1, -1))), sort_scope="none")
-    table.load(rows(2 * third, ROWS - 2 * third))
+    table.segments.load(rows(0, third))
+    table.segments.load(rows(third, third).take(pa.array(range(third - 1, -1, -1))), sort_scope="none")
+    table.segments.load(rows(2 * third, ROWS - 2 * third))
     return table
 
 

@@ -12,20 +12,27 @@ from pathlib import Path
 from packstone.errors import InvalidInputError
 from packstone.model.segment import SegmentId
 from packstone.runs.clock import Clock
-from packstone.tables.segments.column_types import parse_columns
-from packstone.tables.segments.commit import commit_delete, commit_edit, create_table
-from packstone.tables.segments.edits import (
+from packstone.tables.segments.format.columns import parse_columns
+from packstone.tables.segments.format.commit import commit_edit, create_table
+from packstone.tables.segments.format.edits import (
     SegmentFacts,
     abandon_attempt,
     alter_properties,
     begin_compaction,
     begin_load,
     cleaned,
+    delete_segments,
     finish_compaction,
     finish_load,
 )
-from packstone.tables.segments.layout import status_path
-from packstone.tables.segments.status_files import find_as_of, list_versions, raise_floor, read_latest, read_retired
+from packstone.tables.segments.format.layout import status_path
+from packstone.tables.segments.format.status_files import (
+    find_as_of,
+    list_versions,
+    raise_floor,
+    read_latest,
+    read_retired,
+)
 
 FACTS = SegmentFacts(segment_file="s.json", rows=10, files=1, data_bytes=100, index_bytes=10)
 
@@ -74,10 +81,22 @@ def segment_merge(io, path, inputs, output, clock=None):
         return begin_compaction(status, attempt=attempt, inputs=ids, output=into, now_ms=clock.now_ms())
 
     def finish(status):
-        return finish_compaction(status, FACTS, attempt=attempt, now_ms=clock.now_ms())
+        into = SegmentId.parse(output)
+        return finish_compaction(status, FACTS, attempt=attempt, output=into, now_ms=clock.now_ms())
 
     commit_edit(io, path, begin, clock=clock, operation="compact")
     return commit_edit(io, path, finish, clock=clock, operation="compact").version
+
+
+def commit_delete(io, table, ids, *, clock):
+    """Delete segments by id; an error tells what became of one that is retired already."""
+    wanted = tuple(ids)
+
+    def edit(status):
+        retired = read_retired(io, table, status)
+        return delete_segments(status, wanted, now_ms=clock.now_ms(), retired=retired)
+
+    return commit_edit(io, table, edit, clock=clock, operation="delete")
 
 
 def segment_delete(io, path, ids):
@@ -87,8 +106,11 @@ def segment_delete(io, path, ids):
 
 def segment_cleaned(io, path, ids):
     """What clean says when it has removed the files of retired segments."""
-    gone = [SegmentId.parse(one) for one in ids]
-    return commit_edit(io, path, lambda status: cleaned(status, gone), clock=segment_clock(), operation="clean").version
+
+    def edit(status):
+        return cleaned(status, [entry.key for entry in read_retired(io, path, status) if str(entry.id) in ids])
+
+    return commit_edit(io, path, edit, clock=segment_clock(), operation="clean").version
 
 
 def segment_alter(io, path, **changes):

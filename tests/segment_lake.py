@@ -6,27 +6,51 @@ proves what any other program would find.
 """
 
 import json
-import uuid
 from collections import Counter
 from pathlib import Path
 
 import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
+from segment_calls import commit_delete
 
+from packstone.model.codec import dump_record
 from packstone.model.segment import SegmentId
-from packstone.runs.clock import now_ms, system_clock
+from packstone.runs.clock import new_run_id, now_ms, system_clock
+from packstone.runs.folder import RunInfo, record_created
 from packstone.runs.liveness import ProcessIdentity
 from packstone.storage.local import LocalFileIO
-from packstone.tables.segments.attempts import AttemptKind, AttemptRecord, close_attempt, open_attempt
-from packstone.tables.segments.column_types import parse_columns, to_arrow, to_ddl
-from packstone.tables.segments.commit import commit_delete, commit_edit, create_table
-from packstone.tables.segments.edits import SegmentFacts, alter_properties, begin_load, finish_load
-from packstone.tables.segments.properties import SortScope, parse_properties
-from packstone.tables.segments.segment_file import DataFile, SegmentFile, write_segment_file
-from packstone.tables.segments.status_files import read_latest
+from packstone.tables.segments.format.columns import parse_columns, to_arrow, to_ddl
+from packstone.tables.segments.format.commit import commit_edit, create_table
+from packstone.tables.segments.format.edits import SegmentFacts, alter_properties, begin_load, finish_load
+from packstone.tables.segments.format.properties import SortScope, parse_properties
+from packstone.tables.segments.format.segment_file import DataFile, SegmentFile, write_segment_file
+from packstone.tables.segments.format.status_files import read_latest
+from packstone.tables.segments.leftovers import close_attempt, list_attempts, table_runs
 
 DAY_MS = 86_400_000
+
+
+def open_run(io, table, *, process=None, command="load", run=None):
+    """The folder of a run as one leaves it that has just begun; of this process unless said."""
+    folders, run = table_runs(io, table), run or new_run_id()
+    info = RunInfo(
+        run=run,
+        command=command,
+        table=table,
+        process=process or ProcessIdentity.mine(),
+        started_at="2024-01-01T00:00:00+00:00",
+        family="segments",
+    )
+    io.make_dirs(folders.folder(run))
+    io.replace(folders.heartbeat(run), b"")
+    io.replace(f"{folders.folder(run)}/run.json", dump_record(info))
+    return run
+
+
+def record_files(io, table, run, *paths, label="1"):
+    """Let a run write down paths, relative to the table, that it is about to create."""
+    record_created(io, table_runs(io, table).folder(run), tuple(f"{table}/{path}" for path in paths), label=label)
 
 
 class SegmentLake:
@@ -53,12 +77,8 @@ class SegmentLake:
 
     def begin(self, *, overwrite=False, now=None, process=None):
         """Announce a load; its attempt and its id."""
-        attempt = uuid.uuid4().hex[:16]
         now = now or now_ms()
-        record = AttemptRecord(
-            attempt=attempt, kind=AttemptKind.LOAD, process=process or ProcessIdentity.mine(), started_ms=now
-        )
-        open_attempt(self.io, self.table, record)
+        attempt = open_run(self.io, self.table, process=process)
         status = self._commit(lambda one: begin_load(one, attempt=attempt, overwrite=overwrite, now_ms=now), "load")
         return attempt, status.find_load(attempt).id
 
@@ -112,6 +132,7 @@ class SegmentLake:
         )
         self._commit(lambda one: finish_load(one, facts, attempt=attempt, now_ms=now or now_ms()), "load")
         close_attempt(self.io, self.table, attempt)
+        table_runs(self.io, self.table).remove_empty()
 
     def _write_index(self, name, rows, columns, sort_columns):
         types = to_arrow(columns)
@@ -180,6 +201,14 @@ class SegmentLake:
             return Counter()
         with duckdb.connect() as connection:
             return Counter(connection.execute("select * from read_parquet(?)", [found]).fetchall())
+
+    def runs(self):
+        """The folder of all runs on the table."""
+        return Path(table_runs(self.io, self.table).home)
+
+    def open_runs(self):
+        """The runs that are not over, or that left records of files."""
+        return list(list_attempts(self.io, self.table))
 
     def data_on_disk(self):
         """Every file below Fact/."""

@@ -26,18 +26,17 @@ from segment_lake import SegmentLake, text_id, to_rows
 
 from packstone.errors import PackstoneError
 from packstone.model.segment import SegmentId
-from packstone.model.segment_options import SegmentOptions
+from packstone.pipeline.table import Table
 from packstone.runs import clock as run_clock
 from packstone.runs.engine import InlineEngine
 from packstone.runs.liveness import ProcessIdentity
-from packstone.service.load_options import LoadOptions
-from packstone.service.segment_clean import clean_segments
-from packstone.service.segment_compact import compact_segments
-from packstone.service.segment_load import load_batches, load_files
-from packstone.service.segment_status import alter_table, delete_from
 from packstone.storage.faulty import FaultyFileIO
 from packstone.storage.local import LocalFileIO
-from packstone.tables.segments.column_types import parse_columns, to_arrow
+from packstone.tables.segments.format.columns import parse_columns, to_arrow
+from packstone.tables.segments.load import load_batches, load_files
+from packstone.tables.segments.load_options import LoadOptions
+from packstone.tables.segments.options import SegmentOptions
+from packstone.tables.segments.user_verbs import alter_table, delete_from
 
 SCHEMA = (
     "id long, name string, price double, at timestamp, day date, cost decimal(9,2), ok boolean, raw binary, "
@@ -87,6 +86,10 @@ class Clock:
         """Now; each question takes a millisecond."""
         self._moved_ns += 1_000_000
         return self._start_ns + self._moved_ns
+
+    def time(self):
+        """Now, in seconds."""
+        return self.time_ns() / 1e9
 
     def move(self, seconds):
         """Let time go by."""
@@ -219,7 +222,9 @@ class SegmentModel:
     def compact(self, options, *, crash=None, meddle=None):
         """Compact; rows stay, and what went into what is told by the table and by the answer."""
         before = set(self.lake.live())
-        outcome = self._run(lambda io: compact_segments(io, self.table, options, engine=Meddling(io, meddle)), crash)
+        outcome = self._run(
+            lambda io: Table(self.table, io=io, engine=lambda: Meddling(io, meddle)).compact(options), crash
+        )
         merged = self.follow_merges(self._gone())
         if outcome is not None and meddle is None:
             assert {one for unit in outcome.units for one in unit.inputs} & before == merged & before, outcome.units
@@ -247,9 +252,9 @@ class SegmentModel:
     def clean(self, *, crash=None):
         """Clean; if it came to its end, nothing whose time is over is left."""
         now_ms = self.clock.now_ms
-        report = self._run(lambda io: clean_segments(io, self.table, dry_run=False), crash)
+        report = self._run(lambda io: Table(self.table, io=io).clean(), crash)
         if report is not None:
-            assert report.plan.unknown.paths == [], report.plan.unknown
+            assert report.unknown.paths == [], report.unknown
             self.check_cleaned(now_ms)
 
     def _run(self, act, crash, *, may_refuse=False):
@@ -445,10 +450,10 @@ class SegmentModel:
         assert {Path(name).stem for name in self._names("index")} == {Path(name).stem for name in segment_files}
 
     def _data_at_work(self):
-        """Data files that an attempt at work may still need (it meddles with itself)."""
+        """Data files that a run at work may still need (it meddles with itself)."""
         found = set()
-        for record in (self.lake.path / "Metadata/attempts").glob("*/created-*.json"):
-            found |= {one for one in json.loads(record.read_bytes())["paths"] if one.startswith("Fact/")}
+        for record in self.lake.runs().glob("*/created-*.json"):
+            found |= {one.removeprefix(f"{self.table}/") for one in json.loads(record.read_bytes())["paths"]}
         return found & set(self.lake.data_on_disk())
 
     def check_end(self):
@@ -463,8 +468,9 @@ class SegmentModel:
         assert status["running"] == []
         assert all(entry["segment_file"] for entry in status["entries"]), "a dead load is still in the status"
         self.check_named({one["segment_file"] for one in self.lake.live().values()})
-        for folder in ("attempts", "trash"):
-            assert self._names(folder) == [], folder
+        assert self._names("trash") == []
+        assert self.lake.open_runs() == []
+        assert not list(self.lake.runs().parent.glob("staging/*"))
         kept = [self._status(version) for version in self.kept()]
         unnamed = set(self._names("retired")) - {one["retired_file"] for one in kept}
         unnamed |= set(self._names("history")) - {name for one in kept for name in one["history_files"]}

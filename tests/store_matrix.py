@@ -13,7 +13,7 @@ from paimon_lake import PaimonLake
 from segment_lake import SegmentLake
 
 from packstone.storage.stores import open_store
-from packstone.tables.paimon.leftovers import find_leftovers, remove_leftovers
+from packstone.tables.paimon.clean import find_leftovers, remove_leftovers
 
 KILLED = -9
 DAY_SECONDS = 86_400

@@ -16,7 +16,7 @@ import pytest
 from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
 
-from packstone import HiveTable, MergeOptions
+from packstone import HiveOptions, Table
 
 relaxed = settings(deadline=None, suppress_health_check=list(HealthCheck))
 KEPT = []
@@ -237,8 +237,8 @@ def check_same_rows(files, codec):
             write(folder / f"{name}.parquet", writer, dialect, table)
         before = {read: read_all(folder, read) for read in (read_with_duckdb, read_with_polars)}
 
-        hive = HiveTable(str(folder.parent))
-        outcome = hive.compact(MergeOptions(min_files=2, codec=codec))
+        hive = Table(str(folder.parent))
+        outcome = hive.compact(HiveOptions(min_files=2, codec=codec))
 
         for read, rows in before.items():
             event(rows if isinstance(rows, str) else f"{read.__name__}: compared")
@@ -249,7 +249,7 @@ def check_same_rows(files, codec):
         ((seen,),) = duckdb.sql(f"select count(*) from glob('{folder.parent}/**/*.parquet')").fetchall()
         assert seen == outcome.files_after
         if not any("INT96" in skip.why for skip in outcome.skipped):  # only reading the values tells that
-            assert hive.plan(MergeOptions(min_files=2, codec=codec)).outcome.units == ()
+            assert hive.plan(HiveOptions(min_files=2, codec=codec)).outcome.units == ()
 
 
 @settings(relaxed, max_examples=20)
@@ -264,7 +264,7 @@ def test_reading_the_folder_itself_finds_the_same_rows(files):
             pq.write_table(pa.table({"x": pa.array(numbers, pa.int64())}), folder / f"{at}.parquet")
         wanted = sorted(number for numbers in files for number in numbers)
 
-        HiveTable(str(table)).compact(MergeOptions(min_files=2))
+        Table(str(table)).compact(HiveOptions(min_files=2))
 
         recursive = duckdb.sql(f"select x from read_parquet('{table}/**/*.parquet')").fetchall()
         assert sorted(x for (x,) in recursive) == wanted

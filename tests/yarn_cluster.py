@@ -18,6 +18,8 @@ from pathlib import Path
 import pyspark
 import pytest
 from hdfs_cluster import UP_SECONDS, find_jars, free_ports, write_settings
+from needs import check_marked
+from patience import patient
 
 SPARK_HOME = Path(pyspark.__file__).parent
 JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
@@ -41,10 +43,11 @@ class YarnCluster:
     """A ResourceManager and a NodeManager; ``conf`` is the configuration of clients, which gets a yarn-site.xml."""
 
     def __init__(self, folder: Path, conf: Path) -> None:
+        check_marked("yarn")
         self._folder, self.conf = folder, conf
         self._jars = find_jars()
         if not any(jar.name.startswith("bcprov-") for jar in self._jars):
-            pytest.skip("no jars of YARN: Maven could not be reached when `make test` fetched those of HDFS")
+            pytest.skip("no jars of YARN: Maven could not be reached when `make test-servers` fetched those of HDFS")
         self.as_node = () if why_not_as_nobody() else AS_NOBODY
         for name in ("webapps/cluster", "webapps/node", "local", "logs"):
             (folder / name).mkdir(parents=True)
@@ -70,7 +73,7 @@ class YarnCluster:
         containers = _below(self._running["nodemanager"].pid) if "nodemanager" in self._running else set()
         for process in self._running.values():
             process.kill()  # a NodeManager takes its time otherwise
-            process.wait(60)
+            process.wait(patient(60))
         for pid in containers:
             with contextlib.suppress(OSError):
                 os.kill(pid, signal.SIGKILL)
@@ -125,7 +128,7 @@ class YarnCluster:
         return []
 
     def _ask(self, what: str) -> dict:
-        with urllib.request.urlopen(f"http://{self._web}/ws/v1/cluster/{what}", timeout=30) as answer:
+        with urllib.request.urlopen(f"http://{self._web}/ws/v1/cluster/{what}", timeout=patient(30)) as answer:
             return json.load(answer)
 
     def _log(self, name: str) -> str:

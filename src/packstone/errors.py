@@ -1,21 +1,22 @@
-"""Every error Packstone raises on purpose, named by what the caller should do about it.
+"""The errors that Packstone raises, named by what the caller should do.
 
 ::
 
     PackstoneError
-    ├── InvalidInputError      fix the call: a wrong argument, a missing path          (exit code 2)
-    │   └── UnsupportedSchemeError   a storage we do not speak yet                      (exit code 2)
-    ├── RefusedError           nothing was done, on purpose; the reason says why       (exit code 3)
-    │   └── UnfaithfulError        an output would differ from its inputs; the group is left alone
-    ├── ConflictError          somebody else changed or owns it: plan again, later     (exit code 3)
+    ├── InvalidInputError      fix the call: an invalid argument, a missing path       (exit code 2)
+    │   ├── UnsupportedSchemeError   a storage that is not supported                    (exit code 2)
+    │   └── SeveralTablesError       a folder of tables; `facts["tables"]` has them     (exit code 2)
+    ├── RefusedError           nothing was done, on purpose; the message says why      (exit code 3)
+    │   └── UnfaithfulError        an output would differ from its inputs; the group is skipped
+    ├── ConflictError          another process changed or owns it: plan again later    (exit code 3)
     ├── CommitUnknownError     the commit may or may not have happened: run `recover`  (exit code 1)
     ├── UnavailableError       storage or Spark did not answer: back off and retry     (exit code 1)
     └── CorruptionError        stop and keep the evidence                              (exit code 1)
-        ├── UnreadableFileError    one input cannot be read; the rest may go on
-        └── VerificationError      the rows after are not the rows before
+        ├── UnreadableFileError    one input cannot be read; work on other files may continue
+        └── VerificationError      the rows after the rewrite differ from those before
 
-A message is one clear sentence that says what to do. Facts are attributes, and they survive
-pickling, because executors raise these errors too.
+A message is one sentence that says what to do. Facts are attributes and survive pickling, because executors raise
+these errors too.
 """
 
 from __future__ import annotations
@@ -24,56 +25,60 @@ from typing import Any
 
 
 class PackstoneError(Exception):
-    """The root of all errors raised on purpose."""
+    """The root of all errors of Packstone."""
 
     exit_code = 1
 
-    def __init__(self, message: str, **facts: Any) -> None:  # noqa: ANN401 - facts are of any type
+    def __init__(self, message: str, **facts: Any) -> None:
         super().__init__(message)
         self.message = message
         self.facts = facts
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle with the facts: the default keeps only the positional arguments."""
+        """Pickle with the facts; the default implementation keeps only the positional arguments."""
         return _rebuild, (type(self), self.message, self.facts)
 
 
 class InvalidInputError(PackstoneError):
-    """The call is wrong; fixing the call fixes it."""
+    """The arguments are invalid; fix the call."""
 
     exit_code = 2
 
 
 class UnsupportedSchemeError(InvalidInputError):
-    """The address names a kind of storage that Packstone does not speak yet."""
+    """The address names a kind of storage that Packstone does not support."""
+
+
+class SeveralTablesError(InvalidInputError):
+    """The target is a folder of tables; ``facts["tables"]`` are their paths."""
 
 
 class RefusedError(PackstoneError):
-    """Packstone will not do this to this table, and says why; nothing was changed."""
+    """Packstone refuses this operation on this table; the message says why, and nothing was changed."""
 
     exit_code = 3
 
 
 class UnfaithfulError(RefusedError):
-    """These files cannot be written back identically, so they are left as they are."""
+    """These files cannot be rewritten with identical content, so they are left unchanged."""
 
 
 class ConflictError(PackstoneError):
-    """Somebody else owns or changed what we planned on; nothing was changed; plan again."""
+    """Another process owns or changed what the plan is based on; nothing was changed; plan again."""
 
     exit_code = 3
 
 
 class CommitUnknownError(PackstoneError):
-    """A commit stopped half-way; look (`packstone recover`) before retrying."""
+    """A commit stopped half-way; run `packstone recover` before retrying."""
 
 
 class UnavailableError(PackstoneError):
-    """Storage, Spark or a database did not answer or had no room; try again later."""
+    """Storage, Spark or a database did not answer or had no free space; try again later."""
 
 
 class CorruptionError(PackstoneError):
-    """Data is not what it should be; stop and keep the evidence."""
+    """Data is corrupt; stop and keep the evidence."""
 
 
 class UnreadableFileError(CorruptionError):
@@ -81,11 +86,11 @@ class UnreadableFileError(CorruptionError):
 
 
 class VerificationError(CorruptionError):
-    """The rows after the rewrite are not the rows before it; nothing was published."""
+    """The rows after the rewrite differ from the rows before it; nothing was published."""
 
 
 def storage_sentence(error: OSError) -> str:
-    """Say what the operating system said, and about which file, as one sentence."""
+    """Return the operating system's error message, with the file, as one sentence."""
     about = f" ({error.filename})" if error.filename else ""
     return f"The storage failed: {error.strerror or error}{about}."
 

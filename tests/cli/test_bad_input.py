@@ -13,9 +13,11 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from hive_run import HiveRun
 
-from packstone.service.run_session import RunSession
+from packstone.cli.family import REMOVED
 from packstone.storage.local import LocalFileIO
+from packstone.tables.families import FAMILIES
 from packstone.tables.hive.journal import Journal
 from packstone.tables.hive.layout import find_layout
 
@@ -99,22 +101,29 @@ class TestWrongCalls:
             ("--block-size", "0"),
             ("--block-size", "-5M"),
             ("--block-size", "12Q"),
-            ("--threshold", "1.5"),
-            ("--min-files", "1"),
-            ("--min-files", "-3"),
-            ("--min-files", "many"),
+            ("--set", "threshold=1.5"),
+            ("--set", "min-files=1"),
+            ("--set", "min-files=-3"),
+            ("--set", "min-files=many"),
             ("--header", "-1"),
             ("--codec", "lzo"),
             ("--where", "dt <"),
             ("--where", "dt = 'a"),
             ("--where", "colour = 'red'"),
             ("--where", "length(dt) > 3"),
-            ("--older-than", "soon"),
+            ("--min-age", "soon"),
+            ("--set", "min-files"),
+            ("--set", "=5"),
+            ("--set", "colour=red"),
+            ("--set", "min-files=3", "--set", "min-files=4"),
+            ("--set", "target-size=1M", "--target-size", "2M"),
+            ("--set", "strategy=small-files"),
+            ("--set", "accept-invalid-text=perhaps"),
             ("--min-age", "-1h"),
             ("--between", "25:00-26:00"),
             ("--between", "noon-night"),
             ("--between", "19:00-19:00"),
-            ("--between", "19:00-06:00", "--timezone", "Mars/Olympus"),
+            ("--between", "19:00-06:00 Mars/Olympus"),
             ("--strategy", "universal"),
             ("--format", "xml"),
             ("--no-such-option",),
@@ -139,10 +148,9 @@ class TestWrongCalls:
             ("--keep-days", "nan"),
             ("--keep-days", "inf"),
             ("--max-bytes", "lots"),
-            ("--max-files", "-1"),
-            ("--max-files", "0"),
-            ("--max-seconds", "-1"),
-            ("--max-seconds", "nan"),
+            ("--max-time", "-1"),
+            ("--max-time", "-1m"),
+            ("--max-time", "nan"),
             ("--parallel", "0"),
             ("--verify", "hope"),
             ("--history", "not a url"),
@@ -157,6 +165,19 @@ class TestWrongCalls:
         assert (done.code, done.out) == (2, "")
         assert is_one_sentence(done.sentence), done.err
         assert tree(lake.root) == before
+
+    @pytest.mark.parametrize(("name", "now"), REMOVED.items())
+    def test_an_option_that_is_gone(self, packstone, lake, name, now):
+        """An option of older versions is answered by what to write now."""
+        done = packstone("compact", lake.parquet(), name, "1")
+        assert (done.code, done.out) == (2, "")
+        assert done.sentence == f"packstone: {name} {now}; see `packstone compact --help`."
+
+    def test_keys_that_a_removed_option_became_exist(self):
+        """What the sentences name is a key of some family."""
+        known = {option.key for family in FAMILIES for option in family.load_options().all_options()}
+        named = [now.partition("--set ")[2].partition("=")[0] for now in REMOVED.values() if "--set" in now]
+        assert set(named) - {"KEY", "NAME"} <= known
 
     def test_bad_option_with_json(self, packstone, lake):
         """Whoever reads JSON gets JSON for a wrong call too."""
@@ -426,7 +447,7 @@ class TestInMotion:
         (moving / "part-9.inprogress").write_bytes(b"x")
         before = tree(moving)
         done = packstone("compact", lake.table, "--format", "json")
-        assert [unit["partition"] for unit in done.json["units"]] == ["dt=1"]
+        assert [unit["part"] for unit in done.json["units"]] == ["dt=1"]
         assert "part-9.inprogress" in done.skipped("dt=2")
         assert tree(moving) == before
 
@@ -436,11 +457,11 @@ class TestInMotion:
         before = tree(lake.table)
         io = LocalFileIO()
         layout, partition = find_layout(io, os.path.realpath(folder))
-        with RunSession(Journal(io=io, layout=layout), command="compact") as other:
+        with HiveRun(Journal(io=io, layout=layout), command="compact") as other:
             other.claim(partition)
             done = packstone_process("compact", folder, "--format", "json")
             assert (done.code, done.json["status"]) == (3, "conflict")
-            assert other.run in done.skipped("dt=1")
+            assert other.id in done.skipped("dt=1")
             assert tree(lake.table) == before
         assert packstone("compact", folder).code == 0
 
@@ -449,16 +470,18 @@ class TestInMotion:
         folder = lake.parquet("dt=1")
         program = (
             "import os, signal, sys\n"
-            "from packstone.service.run_session import RunSession\n"
+            "from hive_run import HiveRun\n"
             "from packstone.storage.local import LocalFileIO\n"
             "from packstone.tables.hive.journal import Journal\n"
             "from packstone.tables.hive.layout import find_layout\n"
             "layout, partition = find_layout(LocalFileIO(), sys.argv[1])\n"
-            "session = RunSession(Journal(io=LocalFileIO(), layout=layout), command='compact').__enter__()\n"
+            "session = HiveRun(Journal(io=LocalFileIO(), layout=layout), command='compact').__enter__()\n"
             "session.claim(partition)\n"
             "os.kill(os.getpid(), signal.SIGKILL)\n"
         )
-        killed = subprocess.run([sys.executable, "-c", program, os.path.realpath(folder)], check=False)
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+        words = [sys.executable, "-c", program, os.path.realpath(folder)]
+        killed = subprocess.run(words, env=environment, check=False)
         assert killed.returncode == -signal.SIGKILL
         done = packstone("compact", folder, "--format", "json")
         assert (done.code, done.json["status"]) == (0, "committed")
@@ -578,7 +601,7 @@ class TestFullDisk:
         before = tree(folder)
         done = packstone("compact", folder, "--format", "json")
         assert (done.code, done.json["status"]) == (3, "refused")
-        assert re.search(r"staging needs .* and .* are free", done.skipped("orders"))
+        assert re.search(r"its merged files need .* and .* are free", done.skipped("orders"))
         assert tree(folder) == before
 
     def test_disk_fills_up_while_writing(self, packstone, small_disk, tree, monkeypatch):
@@ -609,3 +632,11 @@ class TestFullDisk:
         assert tree(folder) == before
         (small_disk / "ballast").unlink()
         assert packstone("compact", folder).code == 0
+
+
+@pytest.mark.parametrize("option", ["--between", "--max-time", "--max-bytes", "--min-age", "--engine"])
+def test_an_empty_value_is_a_mistake(lake, packstone, option):
+    """`--between "$WINDOW"` with a variable that is not set must not work at any hour."""
+    lake.parquet("dt=1", files=6)
+    done = packstone("compact", lake.table, option, "")
+    assert (done.code, len(lake.names("dt=1"))) == (2, 6), done

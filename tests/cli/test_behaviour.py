@@ -5,6 +5,7 @@ import os
 import pty
 import re
 import select
+import shutil
 import signal
 import subprocess
 import sys
@@ -15,6 +16,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from patience import patient
 
 PACKSTONE = str(Path(sys.executable).with_name("packstone"))
 COMMANDS = (
@@ -44,9 +46,11 @@ OUTCOME_KEYS = [
     "bytes_after",
     "rows",
     "verified",
+    "engine",
     "seconds",
     "verify_seconds",
-    "swap_ms",
+    "commit_ms",
+    "reader_gap_ms",
     "cost",
     "units",
     "skipped",
@@ -73,7 +77,7 @@ class Terminal:
 
     def read_until(self, text: str) -> None:
         """Read what is shown until a text appears."""
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + patient(60)
         while text not in self.screen:
             assert time.monotonic() < deadline, self.screen
             if not self._read():
@@ -88,7 +92,7 @@ class Terminal:
         """Read to the end; return the exit code."""
         while self._read():
             pass
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + patient(30)
         while (ended := os.waitpid(self.pid, os.WNOHANG)) == (0, 0):
             if time.monotonic() > deadline:
                 os.kill(self.pid, signal.SIGKILL)
@@ -98,7 +102,7 @@ class Terminal:
 
     def _read(self) -> bool:
         with suppress(OSError):
-            if select.select([self._terminal], [], [], 60)[0]:
+            if select.select([self._terminal], [], [], patient(60))[0]:
                 chunk = os.read(self._terminal, 65_536)
                 self.screen += chunk.decode("utf-8", "replace")
                 return bool(chunk)
@@ -135,8 +139,9 @@ class TestHelp:
         """No option is listed without a text."""
         for command in COMMANDS:
             text = packstone(command, "--help").out
-            options = text.split("Options:\n")[1]
-            for entry in re.split(r"\n  (?=-)", options.rstrip()):
+            entries = re.findall(r"^  (-.*?)(?=\n  -|\n\n|\Z)", text.rstrip(), re.MULTILINE | re.DOTALL)
+            assert any("--help" in entry for entry in entries), command
+            for entry in entries:
                 described = re.split(r"\s{2,}|\n", entry.strip(), maxsplit=1)
                 assert len(described) == 2, (command, entry)
 
@@ -212,6 +217,27 @@ class TestStreams:
         os.close(master)
         assert json.loads(out.read_bytes())["status"] == "committed"
         assert b"merging" in shown
+        assert shown.index(f"listing {lake.table.name}".encode()) < shown.index(b"merging")
+
+    def test_progress_in_lines_without_a_terminal(self, packstone_process, lake):
+        """What is done of what, how fast and how long the rest takes: for logs and mails; nothing with --quiet."""
+        for day in range(10):
+            lake.parquet(f"dt={day}", files=20, rows=2000)
+        shutil.copytree(lake.root, lake.root.with_name("again"))
+        env = {"PACKSTONE_PROGRESS_SECONDS": "0.01"}
+        done = packstone_process("compact", lake.table, "--format", "json", env=env)
+        assert (done.code, done.json["status"]) == (0, "committed")
+        lines = done.err.splitlines()
+        size = r"[\d.,]+ \w+"
+        assert any(re.fullmatch(rf"packstone: listing {lake.table.name}, for .+", line) for line in lines), lines
+        with_rate = rf"packstone: \d+/10 merges, {size} of {size}, {size}/s, about .+ left"
+        without = rf"packstone: 0/10 merges, {size} of {size}, for .+"
+        known = [line for line in lines if "merges" in line]
+        assert known
+        assert all(re.fullmatch(f"{with_rate}|{without}", line) for line in known), known
+        other = lake.root.with_name("again") / lake.table.name
+        done = packstone_process("compact", other, "--format", "json", "--quiet", env=env)
+        assert (done.code, done.err, done.json["status"]) == (0, "", "committed")
 
     def test_ascii_only_streams(self, packstone_process, lake):
         """A stream that cannot draw a bar or an arrow gets something it can, not a trace."""
@@ -266,7 +292,7 @@ class TestJson:
             assert list(plain)[: len(OUTCOME_KEYS)] == OUTCOME_KEYS
             assert list(plain) == documented_keys("`plan`, `compact`, `merge`")
             for unit in plain["units"]:
-                assert list(unit)[:5] == ["partition", "inputs", "outputs", "how", "why"]
+                assert list(unit)[:5] == ["part", "inputs", "outputs", "how", "why"]
             for skip in plain["skipped"]:
                 assert list(skip)[:2] == ["what", "why"]
 
@@ -294,6 +320,7 @@ class TestJson:
         run = packstone("compact", lake.table, "--keep-days", "0", "--format", "json").json["run"]
         calls = {
             "health": ("health", lake.table),
+            "options": ("options", lake.table),
             "verify": ("verify", run),
             "recover": ("recover", lake.table),
             "clean": ("clean", lake.table, "--dry-run"),
@@ -382,7 +409,7 @@ class TestAsking:
         terminal = Terminal(["restore", run], quiet_env)
         terminal.read_until("[y/N]")
         terminal.type(keys)
-        assert terminal.finish() in (0, 1)
+        assert terminal.finish() in ((130,) if keys == "\x03" else (0, 1))
         assert "Traceback" not in terminal.screen
         assert tree(lake.root) == before
 
@@ -513,31 +540,44 @@ class TestSecrets:
 
 
 class TestSignals:
-    """SIGTERM and Ctrl-C roll back before a swap."""
+    """SIGTERM and Ctrl-C publish what is written and proved, and roll back the rest."""
 
     @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
     def test_interrupted_while_merging(self, quiet_env, lake, number, packstone):
-        """Stopped in the middle: one sentence, exit code 1, the rows as they were, nothing to recover."""
+        """Stopped in the middle: what is written is published, one sentence says how much, the history has one row."""
         for partition in range(40):
             lake.parquet(f"dt={partition}", files=5, rows=2000)
         ids = lake.ids()
         process = subprocess.Popen(
-            [PACKSTONE, "compact", lake.table], env=quiet_env, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+            [PACKSTONE, "compact", lake.table, "--format", "json"],
+            env=quiet_env,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
         )
         staging = lake.root / ".packstone" / "orders" / "staging"
-        deadline = time.monotonic() + 60
-        while not list(staging.rglob("*.data")) and time.monotonic() < deadline and process.poll() is None:
+        deadline = time.monotonic() + patient(60)
+        while not list(staging.rglob("done-*")) and time.monotonic() < deadline and process.poll() is None:
             time.sleep(0.002)
         process.send_signal(number)
-        _, err = process.communicate(timeout=60)
-        assert process.returncode == 1
-        assert err.decode() == "packstone: Interrupted; nothing is half done.\n"
+        out, err = process.communicate(timeout=patient(60))
+        assert process.returncode == 128 + number
+        said = re.fullmatch(
+            r"packstone: (Interrupted: (\d+) of 40 partitions (is|are) published, the others are as they were; run the "
+            r"command again to go on\.)\n",
+            err.decode(),
+        )
+        assert said is not None, err
+        outcome = json.loads(out)
+        assert (outcome["status"], outcome["message"]) == ("partial", said[1])
+        assert len(outcome["units"]) == int(said[2]) == sum(len(lake.names(f"dt={at}")) == 1 for at in range(40)) > 0
+        history = packstone("history", "--format", "json").json["runs"]
+        assert [(run["run"], run["status"]) for run in history] == [(outcome["run"], "partial")]
         assert lake.ids() == ids
         assert not staging.exists()
         assert packstone("recover", lake.table, "--format", "json").json["status"] == "nothing-to-do"
 
-    def test_interrupted_after_some_partitions(self, quiet_env, lake, packstone):
-        """What was committed before the signal stays, is shown and recorded; the rest is as it was."""
+    def test_interrupted_while_publishing(self, quiet_env, lake, packstone):
+        """When all is written and proved, all of it is published, shown and recorded before the command ends."""
         for partition in range(60):
             lake.parquet(f"dt={partition}", files=5, rows=100)
         ids = lake.ids()
@@ -547,15 +587,15 @@ class TestSignals:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
         )
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + patient(60)
         while not list(lake.table.rglob("packstone-*")) and time.monotonic() < deadline and process.poll() is None:
             time.sleep(0.001)
         process.send_signal(signal.SIGTERM)
-        out, err = process.communicate(timeout=60)
+        out, err = process.communicate(timeout=patient(60))
         outcome = json.loads(out)
-        assert (process.returncode, outcome["status"], err) == (1, "partial", b"")
-        assert 0 < len(outcome["units"]) < 60
-        assert len(list(lake.table.rglob("packstone-*"))) == len(outcome["units"])
+        sentence = "Interrupted: 60 of 60 partitions are published; run the command again to go on."
+        assert (process.returncode, outcome["status"], err.decode()) == (143, "partial", f"packstone: {sentence}\n")
+        assert len(list(lake.table.rglob("packstone-*"))) == len(outcome["units"]) == 60
         assert "interrupted" in outcome["skipped"][-1]["why"]
         assert lake.ids() == ids
         (recorded,) = packstone("history", "--format", "json").json["runs"]

@@ -17,10 +17,10 @@ from block_file_model import (
 )
 from record_files import edit_record
 
-from packstone.model.merge_options import MergeOptions
+from packstone.pipeline.table import Table
 from packstone.runs.engine import InlineEngine
-from packstone.service.hive_table import HiveTable
 from packstone.storage.local import LocalFileIO
+from packstone.tables.hive.options import HiveOptions
 
 ROWS = {
     "avro": [(at, b"value %d" % at) for at in range(60)],
@@ -87,7 +87,7 @@ def test_a_file_replaced_before_the_swap(lake, file_format):
                 (folder / "000002_0").write_bytes(WRITE[file_format](ROWS[file_format][:1]))
 
     io = Replacing()
-    outcome = HiveTable(str(lake.table), io=io, engine=lambda: InlineEngine(io)).compact(MergeOptions())
+    outcome = Table(str(lake.table), io=io, engine=lambda: InlineEngine(io)).compact(HiveOptions())
     assert (outcome.status, outcome.units) == ("conflict", ()), outcome
     assert sorted(path.name for path in folder.iterdir()) == [f"{at:06d}_0" for at in range(6)]
     assert len(read(folder, file_format)) == 51
@@ -204,7 +204,8 @@ def test_a_journal_tells_the_format(packstone, lake, file_format):
 
 @every_format
 def test_reads_are_measured(packstone, lake, file_format):
-    """``--measure-read`` reads originals and outputs of these formats too."""
+    """``verify --measure-read`` reads originals and outputs of these formats too."""
     fill(lake, file_format)
-    done = run(packstone, "compact", lake.table, "--measure-read").json
+    merged = run(packstone, "compact", lake.table).json["run"]
+    done = run(packstone, "verify", merged, lake.table, "--measure-read").json
     assert [(reading["files_before"], reading["files_after"]) for reading in done["read_times"]] == [(6, 1), (6, 1)]

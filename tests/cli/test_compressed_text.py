@@ -7,7 +7,7 @@ import duckdb
 import pytest
 from text_codecs import WRITERS
 
-from packstone.rewrite.codecs.text_codec import TextCodec, read_text
+from packstone.rewrite.formats.codecs import TextCodec, read_text
 from packstone.storage.local import LocalFileIO
 
 TEXTS = [b"".join(b"%d,%d\n" % (file, at) for at in range(50)) for file in range(6)]
@@ -91,13 +91,13 @@ def test_names_with_numbers_or_capitals(packstone, lake):
 
 
 BROKEN = {
-    "cut.csv.gz": (gzip.compress(TEXTS[0])[:-3], "no whole gzip file"),
-    "zeros.csv.gz": (gzip.compress(TEXTS[0]) + bytes(512), "no whole gzip file"),
+    "cut.csv.gz": (gzip.compress(TEXTS[0])[:-3], "not a complete gzip file"),
+    "zeros.csv.gz": (gzip.compress(TEXTS[0]) + bytes(512), "not a complete gzip file"),
     "wrong.csv.gz": (WRITERS["bzip2"][1](TEXTS[0]), "its name says gzip but its content is bzip2"),
     "plain.csv.gz": (TEXTS[0], "its name says compressed text but its content is text"),
     "wrong.csv.snappy": (WRITERS["gzip"][1](TEXTS[0]), "its name says hadoop-snappy but its content is gzip"),
-    "noise.csv.lz4": (b"\x00\x00\x00\x09noise is no block", "no whole hadoop-lz4 file"),
-    "plain.csv.deflate": (TEXTS[0], "no whole deflate file"),
+    "noise.csv.lz4": (b"\x00\x00\x00\x09noise is no block", "not a complete hadoop-lz4 file"),
+    "plain.csv.deflate": (TEXTS[0], "not a complete deflate file"),
 }
 
 
@@ -122,5 +122,5 @@ def test_a_long_file_broken_at_its_end(packstone, lake, tree):
     before = tree(folder)["9-long.csv.gz"]
     done = packstone("compact", lake.table, "--format", "json")
     assert (done.code, done.json["status"], len(done.json["units"][0]["inputs"])) == (1, "partial", 6)
-    assert "no whole gzip file" in done.skipped("9-long.csv.gz")
+    assert "not a complete gzip file" in done.skipped("9-long.csv.gz")
     assert tree(folder)["9-long.csv.gz"] == before

@@ -6,10 +6,10 @@ import shlex
 import pytest
 from rich.console import Console
 
-from packstone.cli.draw import draw_health, draw_maps, draw_outcome
-from packstone.model.outcome import Cost, Outcome, Status, UnitOutcome
-from packstone.model.skipped import SkipKind, Skipped
-from packstone.service.hive_table import HiveTable
+from packstone.cli.draw_health import draw_health
+from packstone.cli.draw_outcome import draw_maps, draw_outcome
+from packstone.model.outcome import Cost, Outcome, SkipKind, Skipped, Status, UnitOutcome
+from packstone.pipeline.table import Table
 
 ODD = "region=[bold]eu[/]"
 
@@ -82,7 +82,7 @@ def test_names_and_numbers_survive_a_narrow_terminal(lake, width):
     """Nothing is cut off with an ellipsis, and no line is wider than the terminal."""
     for day in range(3):
         lake.parquet(f"dt=2024-05-{day:02d}", files=6)
-    health = HiveTable(str(lake.table)).health()
+    health = Table(str(lake.table)).health()
     for text in (drawn(draw_health, health, width=width), drawn(draw_maps, health, health, width=width)):
         assert "dt=2024-05-02" in text
         assert "…" not in text

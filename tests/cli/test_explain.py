@@ -184,10 +184,10 @@ def test_as_coded_gives_carbondatas_answer(packstone):
     [
         (f"universal {SEED} 0:1 0:2 0:2 4:10 4:10 5:100", "two runs on level 4"),
         ("full --levels 3 0:1 7:10", "counts as having 8 levels"),
-        ("minor 0@3 1@3 --days 1 --days-rule recent", "today is taken to be day 3"),
+        ("minor 0@3 1@3 --days 1 --days-rule recent", "today is day 3"),
         ("minor 0 1 --level-threshold 2,1", "a threshold of 1"),
         ("minor 0 1 --level-threshold 2,2,2 --as-coded", "the third number is ignored"),
-        ("custom --ids 0,1 0 1 --preserve 1", "whatever --preserve"),
+        ("custom --ids 0,1 0 1 --preserve 1", "ignores --preserve"),
     ],
 )
 def test_what_is_odd_is_noted(packstone, line, note):
@@ -199,9 +199,9 @@ def test_what_is_odd_is_noted(packstone, line, note):
 @pytest.mark.parametrize(
     ("line", "sentence"),
     [
-        ("universal 0:x", "'0:x' is no item; write LEVEL:SIZE"),
-        ("universal 0", "'0' is no item"),
-        ("universal 0:1.5", "'0:1.5' is no item"),
+        ("universal 0:x", "'0:x' is not an item; write LEVEL:SIZE"),
+        ("universal 0", "'0' is not an item"),
+        ("universal 0:1.5", "'0:1.5' is not an item"),
         ("universal 5:1 0:1", "list the runs newest first"),
         ("universal 0:99999999999999999999", "a table can have"),
         ("universal --levels 1 0:1", "--levels"),
@@ -210,25 +210,25 @@ def test_what_is_odd_is_noted(packstone, line, note):
         ("universal --rules 3.0 0:1", "--rules"),
         ("universal --ids 1 0:1", "--ids belongs to custom, not to universal"),
         ("minor --leftovers 0", "--leftovers belongs to append, not to minor"),
-        ("minor 0 0", "Segment 0 stands twice"),
-        ("minor 0.0", "'0.0' is no segment id"),
-        ("minor 00", "'00' is no segment id"),
-        ("minor 1.2.3", "'1.2.3' is no segment id"),
-        ("minor 0=lost", "'lost' is no segment status"),
-        ("minor 0+huge", "'0+huge' is no segment"),
-        ("minor --level-threshold x 0", "'x' is no level threshold"),
+        ("minor 0 0", "Segment 0 occurs twice"),
+        ("minor 0.0", "'0.0' is not a segment id"),
+        ("minor 00", "'00' is not a segment id"),
+        ("minor 1.2.3", "'1.2.3' is not a segment id"),
+        ("minor 0=lost", "'lost' is not a segment status"),
+        ("minor 0+huge", "'0+huge' is not a segment"),
+        ("minor --level-threshold x 0", "'x' is not a level threshold"),
         ("minor --level-threshold 20000 0", "between 0 and 10000"),
         ("minor --preserve 101 0", "preserve is 101"),
         ("custom 0 1", "needs the ids"),
         ("custom --ids 0,7 0 1", "Segment 7 does not exist"),
         ("custom --ids 0,1 0 1=marked-for-delete", "Segment 1 is not valid"),
-        ("custom --ids 0,x 0 1", "'x' is no segment id"),
-        ("small-files ten", "'ten' is no item; write MB or MBxCOUNT"),
-        ("small-files 10x0", "'10x0' is no item"),
+        ("custom --ids 0,x 0 1", "'x' is not a segment id"),
+        ("small-files ten", "'ten' is not an item; write MB or MBxCOUNT"),
+        ("small-files 10x0", "'10x0' is not an item"),
         ("small-files 1x9999999", "more than 1,000,000 files"),
         ("small-files --target-mb 0 10", "--target-mb"),
         ("small-files --target-mb x 10", "'x' is not a number of megabytes"),
-        ("small-files --target-mb nan 10", "no size at all"),
+        ("small-files --target-mb nan 10", "not a finite number"),
         ("append --small-ratio 2 10", "--small-ratio"),
         ("append 99999999999999", "too big for any file"),
         ("nothing 0:1", "'nothing' is not one of"),
@@ -312,7 +312,7 @@ def test_nothing_heavy_is_imported(line):
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     loaded = set(done.stdout.splitlines()[-1].split())
     assert "rich" in loaded
-    assert not loaded & {"pyspark", "pyarrow", "numpy", "sqlalchemy", "pandas", "packstone.service.hive_table"}
+    assert not loaded & {"pyspark", "pyarrow", "numpy", "sqlalchemy", "pandas", "packstone.pipeline.table"}
 
 
 def test_the_help_names_every_option_once(packstone):

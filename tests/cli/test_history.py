@@ -53,7 +53,7 @@ def test_filters(three_runs, packstone, lake):
     late = (datetime.fromisoformat(refused["started_at"]) + timedelta(seconds=1)).isoformat()
     assert listed("--until", late, "--status", "committed") == ["committed"]
     done = packstone("history", "--since", "tomorrow")
-    assert (done.code, "neither a moment nor an age" in done.sentence) == (2, True)
+    assert (done.code, "neither a time nor an age" in done.sentence) == (2, True)
 
 
 def test_csv_has_the_keys_of_json(three_runs, packstone):
@@ -75,7 +75,7 @@ def test_one_run_in_full(three_runs, packstone):
     assert {name: shown[name] for name in partial} == partial
     assert "unreadable" in packstone("history", "show", partial["run"]).out
     unknown = packstone("history", "show", "nosuch")
-    assert (unknown.code, "does not know run nosuch" in unknown.sentence) == (2, True)
+    assert (unknown.code, "has no run nosuch" in unknown.sentence) == (2, True)
 
 
 def test_keys_of_one_run_are_documented(three_runs, packstone):
@@ -109,7 +109,7 @@ def test_forgetting_old_runs(three_runs, packstone, quiet_env):
     done = packstone(*prune, "--yes", "--format", "json").json
     assert (done["status"], done["runs"]) == ("pruned", 1)
     assert packstone("history", "--history", quiet_env["PACKSTONE_HISTORY"], "prune", "--older-than", "90d").out == (
-        "Nothing to forget.\n"
+        "Nothing to delete.\n"
     )
     assert len(packstone("history", "--format", "json").json["runs"]) == 3
 

@@ -67,7 +67,7 @@ def test_schemas_and_codecs_are_not_mixed(packstone, lake):
     ("why", "change"),
     [
         ("encrypted", add_field(10, b"\x0a\x02ab")),
-        ("transactional table", add_field(5, b"\x0a\x0fhive.acid.stats\x12\x051,0,0")),
+        ("transactional Hive table", add_field(5, b"\x0a\x0fhive.acid.stats\x12\x051,0,0")),
     ],
 )
 def test_left_alone(packstone, lake, tree, why, change):

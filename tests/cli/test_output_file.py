@@ -32,7 +32,7 @@ def test_a_failure_replaces_the_previous_result(packstone, lake, tmp_path):
 
 @pytest.mark.parametrize(
     ("name", "sentence"),
-    [("none/x.json", "there is no folder"), ("/dev/stdout", "is a device"), (".", "is not a regular file")],
+    [("none/x.json", "does not exist; create it"), ("/dev/stdout", "is a device"), (".", "is not a regular file")],
 )
 def test_a_file_that_cannot_be_written_is_refused_first(packstone, lake, tmp_path, monkeypatch, name, sentence):
     """What could not be written at the end is refused at the start, and nothing is merged."""

@@ -6,6 +6,9 @@ from pathlib import Path
 import pytest
 
 from packstone.cli.main import COMMANDS
+from packstone.errors import InvalidInputError
+from packstone.pipeline.table import Table
+from packstone.tables.paimon.options import PaimonOptions
 
 ROOT = Path(__file__).resolve().parents[2]
 WIDTHS = (80, 100)
@@ -30,16 +33,19 @@ def fixture_copy(name: str, tmp_path: Path) -> Path:
 
 SLIPS = [
     (("plan", "{table}/dt=2024-05-01"), "lies inside the Paimon table {table}; give the table"),
-    (("plan", "{table}", "--partitions", "day=1"), "day is no partition column; use dt."),
-    (("plan", "{table}", "--where", "order_id = 1"), "'order_id', which is no partition column; there are: dt."),
+    (("plan", "{table}", "--where", "day = '1'"), "'day', which is not a partition column; there are: dt."),
+    (("plan", "{table}", "--where", "order_id = 1"), "'order_id', which is not a partition column; there are: dt."),
     (("plan", "{table}", "--codec", "zstd"), "--codec is for Hive directories, and {table} is a Paimon table."),
     (("compact", "{table}", "--keep-days", "1"), "--keep-days is for Hive directories, and {table} is a Paimon table."),
     (("plan", "{table}", "--strategy", "small-files"), "use one of minor, full, universal, force-up-level0."),
-    (("plan", "{table}", "--option", "num-level=4"), "does not look at this option; did you mean num-levels?"),
-    (("plan", "{table}", "--option", "colour=4"), "does not look at this option; docs/paimon.md lists those it does."),
-    (("plan", "{table}", "--option", "num-levels=few"), "Option num-levels: 'few' is no whole number."),
-    (("plan", "{table}", "--option", "bucket=4"), "cannot be changed for one run; it says what the table is."),
-    (("plan", "{table}", "--option", "num-levels"), "--option num-levels is no KEY=VALUE."),
+    (("plan", "{table}", "--set", "num-level=4"), "num-level is not an option of this table; did you mean num-levels?"),
+    (
+        ("plan", "{table}", "--set", "colour=4"),
+        "colour is not an option of this table; `packstone options TARGET` lists the keys.",
+    ),
+    (("plan", "{table}", "--set", "num-levels=few"), "Option num-levels: 'few' is not a whole number."),
+    (("plan", "{table}", "--set", "bucket=4"), "bucket cannot be set for one run; it defines what the table is."),
+    (("plan", "{table}", "--set", "num-levels"), "--set num-levels is not KEY=VALUE."),
     (("merge", "file:///", "{table}", "120M"), "{table} is a Paimon table; use `packstone compact {table}`."),
     (("clean", "{table}", "--retain-min", "3"), "--retain-min needs --expire-snapshots."),
 ]
@@ -54,44 +60,48 @@ def test_a_slip_is_answered_in_one_sentence(words, told, table, packstone):
 
 
 def test_options_of_paimon_tables_are_refused_for_hive_directories(lake, packstone):
-    """`--buckets` on a Hive directory names the family it is for."""
-    done = packstone("plan", lake.parquet(), "--buckets", "0-9")
+    """A key of Paimon tables on a Hive directory names the family it is for."""
+    done = packstone("plan", lake.parquet(), "--set", "leftovers=true")
     assert done.code == 2
-    assert f"--buckets is for Paimon tables, and {lake.table} is none." in done.sentence
+    assert f"leftovers is for Paimon tables, and {lake.table} is a Hive directory." in done.sentence
 
 
-def test_buckets_of_a_table_without_fixed_buckets(tmp_path, packstone):
-    """`--buckets` needs a fixed number of buckets."""
-    done = packstone("plan", fixture_copy("append_unaware", tmp_path), "--buckets", "0-9")
-    assert done.code == 2
-    assert "has no fixed number of buckets" in done.sentence
+def test_buckets_of_a_table_without_fixed_buckets(tmp_path):
+    """Buckets, which Python alone can choose, need a fixed number of buckets."""
+    table = Table(str(fixture_copy("append_unaware", tmp_path)))
+    with pytest.raises(InvalidInputError, match="has no fixed number of buckets"):
+        table.plan(PaimonOptions(buckets=((0, 9),)))
+    with pytest.raises(InvalidInputError, match="write ranges"):
+        PaimonOptions(buckets=((9, 0),))
 
 
-@pytest.mark.parametrize("command", ["restore", "verify"])
-def test_commands_about_backups_say_what_a_paimon_table_has_instead(command, table, packstone):
-    """`restore` and `verify` refuse with the reason; the run may be told by the history alone."""
-    run = packstone("compact", table, "--format", "json").json["run"]
-    for words in ((run, table), (run,)):
-        done = packstone(command, *words, *(("--yes",) if command == "restore" else ()))
-        assert done.code == 3
-        assert f"{table} is a Paimon table" in done.sentence
-        assert "snapshot" in done.sentence
+def test_a_run_is_verified_and_undone(table, packstone):
+    """`verify` and `restore` work on a Paimon table; the run may be named by the history alone."""
+    done = packstone("compact", table, "--format", "json").json
+    for words in ((done["run"], table), (done["run"],)):
+        proved = packstone("verify", *words)
+        assert proved.code == 0
+        assert "against their originals too" in proved.out
+    undone = packstone("restore", done["run"], "--yes")
+    assert undone.code == 0
+    assert "restored" in undone.out
+    assert packstone("restore", done["run"], table, "--yes").out.strip().endswith("was already undone; nothing to do.")
+    assert packstone("plan", table, "--format", "json").json["files_before"] == done["files_before"]
 
 
 def test_recover_has_nothing_to_do(table, tree, packstone):
-    """`recover` answers 0 on a Paimon table, names `clean`, and changes nothing."""
+    """`recover` answers 0 on a Paimon table, and changes nothing."""
     before = tree(table.parent)
     done = packstone("recover", table)
     assert done.code == 0
     assert "nothing to recover" in done.out
-    assert "packstone clean" in done.out
     assert packstone("recover", table, "--format", "json").json["status"] == "nothing-to-do"
     assert tree(table.parent) == before
 
 
 def test_a_plan_marks_the_runs_that_are_taken(table, packstone):
     """The picture of a bucket tells taken runs from those that stay."""
-    done = packstone("plan", table, "--partitions", "dt=2024-05-01")
+    done = packstone("plan", table, "--where", "dt = '2024-05-01'")
     picture = done.out.partition("bucket-1")[0]
     assert picture.count("● L0") == 5
     assert "● L5" not in picture
@@ -117,11 +127,11 @@ def test_a_plan_of_an_append_table_counts_files(tmp_path, packstone):
 def test_an_upgrade_is_no_proof(tmp_path, packstone):
     """A run that only gives files a new level says so instead of counting rows that it did not read."""
     table = fixture_copy("java_settled", tmp_path)
-    done = packstone("compact", table, "--strategy", "full", "--option", "num-levels=7")
+    done = packstone("compact", table, "--strategy", "full", "--set", "num-levels=7")
     assert done.code == 0, done.err
     assert "upgrade  1 → 1" in done.out
     assert "same file" in done.out
-    assert "proof  no file was written: files only got a new level" in done.out
+    assert "proof  no file was written: files only moved to another level" in done.out
 
 
 @pytest.mark.parametrize("width", WIDTHS)
@@ -140,21 +150,38 @@ def test_nothing_wraps_or_runs_over(command, width, table, packstone, monkeypatc
     lines = packstone(command, "orders").out.splitlines()
     assert max(map(len, lines)) <= width
     known = ("health", "Paimon", "at most", "worst", "dt=", "planned", "committed", "bucket", "not needed", "before")
-    known += ("after", "cost", "proof", "time", "commit", " ")
+    known += ("after", "cost", "proof", "time", "engine", "commit", "undo", " ", "level", "L0", "L5")
     assert [line for line in lines if not (line.startswith(known) or line[:1].isdigit())] == []
 
 
 @pytest.mark.parametrize("command", ["plan", "compact"])
-def test_help_tells_which_options_are_for_which_family(command, packstone):
-    """Options stand under the family they are for."""
+def test_help_is_in_groups(command, packstone):
+    """Options are grouped by what they decide, and each of them is in a group."""
     text = packstone(command, "--help").out
-    both, _, rest = text.partition("Options for Hive directories:")
-    hive, _, rest = rest.partition("Options for Paimon tables:")
-    paimon, _, segments = rest.partition("Options for segment tables:")
-    assert "--where" in both
-    assert "--codec" in hive
-    assert "--partition-idle-time" in paimon
-    assert "--major-size-mb" in segments
+    titles = ["What to touch", "What comes out", "Safety", "Where it runs", "In and out"]
+    parts = [text.index(f"\n{title}:\n") for title in titles]
+    assert parts == sorted(parts)
+    assert "\nOptions:\n" not in text
+    touch, out = text[parts[0] : parts[1]], text[parts[1] : parts[2]]
+    assert all(name in touch for name in ("--strategy", "--where", "--exclude", "--min-age", "--ids"))
+    assert all(name in out for name in ("--target-size", "--codec", "--header", "--set"))
+
+
+def test_options_show_what_counts_for_the_table(table, packstone):
+    """The keys of the family, then the table's own options with the values that it sets."""
+    listed = packstone("options", table, "--format", "json").json
+    found = {one["key"]: one for one in listed["options"]}
+    assert (listed["family"], found["verify"]["option"], found["leftovers"]["option"]) == (
+        "paimon",
+        "--verify",
+        "--set",
+    )
+    assert (found["write-only"]["default"], found["write-only"]["value"]) == ("false", "true")
+    assert (found["target-file-size"]["default"], found["target-file-size"]["value"]) == (None, "128 mb")
+    assert "bucket" not in found  # says what the table is
+    for key, one in found.items():  # what is shown can be given
+        if one["value"] is not None and key != "verify":
+            assert packstone("plan", table, "--set", f"{key}={one['value']}").code == 0, key
 
 
 def test_the_program_says_the_same_as_its_commands():

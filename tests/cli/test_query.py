@@ -31,8 +31,8 @@ def table(tmp_path_factory):
 @pytest.fixture
 def odd(tmp_path):
     """Values that are easily printed wrongly."""
-    made = library.SegmentTable.create(str(tmp_path / "odd"), FACTS, sort_by=["id"])
-    made.load(
+    made = library.create(str(tmp_path / "odd"), FACTS, sort_by=["id"])
+    made.segments.load(
         pa.table(
             {
                 "id": [1, 2, 3],
@@ -133,7 +133,7 @@ def test_paimon_tables(packstone, tmp_path):
 @pytest.mark.parametrize(
     ("statement", "code", "part"),
     [
-        ("SELECT id FROM t GROUP BY id", 2, "does not do GROUP BY"),
+        ("SELECT id FROM t GROUP BY id", 2, "does not support GROUP BY"),
         ("SELECT nix FROM t", 2, "no column 'nix'"),
         ("SELECT id FROM t WHERE id = 'x'", 2, "id"),
         ("SELECT id FROM t WHERE upper(name) = 'N1'", 3, "UPPER"),
@@ -153,28 +153,31 @@ def test_one_sentence_for_what_is_not_done(packstone, table, statement, code, pa
 def test_only_tables(packstone, lake):
     """A directory of files has no index."""
     lake.parquet()
-    assert "neither a segment table nor a Paimon table" in packstone("query", lake.table, "SELECT 1 FROM t").sentence
+    assert (
+        "is a Hive directory; read a directory of files with Spark"
+        in packstone("query", lake.table, "SELECT 1 FROM t").sentence
+    )
     assert "does not exist" in packstone("query", lake.root / "nix", "SELECT id FROM t").sentence
 
 
 def test_bytes_in_csv_are_loaded_as_they_were(packstone, tmp_path):
     """What `query` prints, `load` reads: every byte, nothing, null, and bytes that look like their own notation."""
     values = [bytes(range(256)), b"", None, b"\\x41", b"plain", b"\\x", b'"a",\n']
-    made = library.SegmentTable.create(str(tmp_path / "a"), "id long, raw binary", sort_by=["id"])
-    made.load(pa.table({"id": range(len(values)), "raw": pa.array(values, pa.binary())}))
+    made = library.create(str(tmp_path / "a"), "id long, raw binary", sort_by=["id"])
+    made.segments.load(pa.table({"id": range(len(values)), "raw": pa.array(values, pa.binary())}))
     done = packstone("query", tmp_path / "a", "SELECT * FROM t", "--format", "csv")
     (tmp_path / "out.csv").write_text(done.out)
-    again = library.SegmentTable.create(str(tmp_path / "b"), "id long, raw binary", sort_by=["id"])
-    again.load(str(tmp_path / "out.csv"))
+    again = library.create(str(tmp_path / "b"), "id long, raw binary", sort_by=["id"])
+    again.segments.load(str(tmp_path / "out.csv"))
     assert again.scan().to_arrow().column("raw").to_pylist() == values
 
 
 def test_text_for_bytes_is_its_utf8_unless_it_is_marked(tmp_path):
     r"""`\x` and hexadecimal digits are bytes; without the mark it is text; with the mark and no digits it is bad."""
-    table = library.SegmentTable.create(str(tmp_path / "t"), "id long, raw binary")
+    table = library.create(str(tmp_path / "t"), "id long, raw binary")
     (tmp_path / "a.csv").write_text("id,raw\n1,é\n2,\\x00fF\n3,4142\n")
-    table.load(str(tmp_path / "a.csv"))
+    table.segments.load(str(tmp_path / "a.csv"))
     assert table.scan().to_arrow().column("raw").to_pylist() == ["é".encode(), b"\x00\xff", b"4142"]
     (tmp_path / "b.csv").write_text("id,raw\n1,\\x0g\n")
     with pytest.raises(library.errors.InvalidInputError, match="hexadecimal"):
-        table.load(str(tmp_path / "b.csv"))
+        table.segments.load(str(tmp_path / "b.csv"))

@@ -13,6 +13,8 @@ import pytest
 
 import packstone as library
 from packstone.errors import InvalidInputError, RefusedError
+from packstone.storage.local import LocalFileIO
+from packstone.tables.hive.table import HiveTable
 
 JSON_PAGE = Path(__file__).resolve().parents[2] / "docs" / "json.md"
 SCHEMA = "id long not null, name string, price decimal(8,2)"
@@ -53,20 +55,20 @@ SLIPS = [
     (("segments", "create", "{table}", "--schema", "id long"), "{table} is a table already"),
     (("segments", "create", "{table}/Fact/x", "--schema", "id long"), "lies inside the table {table}"),
     (("segments", "create", "{new}", "--schema", "id long", "--sort-by", "x"), "SORT_COLUMNS names 'x'"),
-    (("segments", "create", "{new}", "--schema", "id long", "--property", "a=1"), "'A' is no table property"),
-    (("segments", "create", "{new}", "--schema", "id long", "--property", "a"), "--property a is no NAME=VALUE."),
+    (("segments", "create", "{new}", "--schema", "id long", "--property", "a=1"), "'A' is not a table property"),
+    (("segments", "create", "{new}", "--schema", "id long", "--property", "a"), "--property a is not NAME=VALUE."),
     (("segments", "create", "{new}", "--schema", "id long", "--sort-scope", "local"), "no SORT_COLUMNS are given"),
     (("segments", "alter", "{table}"), "Nothing to change; give --property NAME=VALUE or --unset NAME."),
     (("segments", "alter", "{table}", "--property", "SORT_SCOPE=up"), "SORT_SCOPE is 'up'; it must be one of"),
-    (("segments", "show", "{new}"), "{new} does not exist; make it with `packstone segments create`."),
-    (("segments", "show", "{folder}"), "{folder} is no segment table; make one with `packstone segments create`."),
+    (("segments", "show", "{new}"), "{new} does not exist; create it with `packstone segments create`."),
+    (("segments", "show", "{folder}"), "{folder} is not a segment table; create one with `packstone segments create`."),
     (("segments", "show", "{table}/Fact"), "lies inside the segment table {table}; give the table."),
     (("segments", "show", "{table}", "--version", "99"), "has no version 99; it keeps 1 to 9."),
     (("segments", "show", "{table}", "--as-of", "2020-01-01"), "has no version of 2020-01-01 00:00:00.000"),
-    (("segments", "show", "{table}", "--as-of", "soon"), "'soon' is no moment; write for example"),
+    (("segments", "show", "{table}", "--as-of", "soon"), "'soon' is not a time; write for example"),
     (("segments", "show", "{table}", "--version", "2", "--as-of", "2020-01-01"), "Give either --version or --as-of."),
     (("segments", "delete", "{table}"), "Give either --ids or --before."),
-    (("segments", "delete", "{table}", "--ids", "x", "--yes"), "'x' is no segment id"),
+    (("segments", "delete", "{table}", "--ids", "x", "--yes"), "'x' is not a segment id"),
     (("segments", "delete", "{table}", "--ids", "1,9", "--yes"), "Segment 9 does not exist; nothing was deleted."),
     (("segments", "delete", "{table}", "--ids", "1"), "There is no terminal to ask on; give --yes."),
     (("segments", "delete", "{table}", "--before", "2020-01-01", "--yes"), "No segment was loaded before that time"),
@@ -74,14 +76,17 @@ SLIPS = [
     (("segments", "load", "{table}", "nowhere.csv"), "nowhere.csv does not exist"),
     (("segments", "load", "{table}", "ftp://host/x"), "ftp: storage is not supported by this version"),
     (("segments", "load", "{table}", "{table}/../in-0.parquet", "--delimiter", "::"), "not one ASCII character"),
-    (("segments", "load", "{table}", "{table}/../in-0.parquet", "--timezone", "Moon"), "'Moon' is no time zone"),
+    (("segments", "load", "{table}", "{table}/../in-0.parquet", "--timezone", "Moon"), "'Moon' is not a time zone"),
     (("compact", "{table}", "--strategy", "custom"), "needs the ids of its segments, for example --ids 1,2."),
     (("compact", "{table}", "--ids", "1,2"), "--ids goes with --strategy custom"),
-    (("compact", "{table}", "--major-size-mb", "5"), "--major-size-mb goes with --strategy major"),
+    (("compact", "{table}", "--set", "MAJOR_COMPACTION_SIZE=5"), "MAJOR_COMPACTION_SIZE goes with --strategy major"),
+    (("compact", "{table}", "--set", "auto_load_merge=true"), "AUTO_LOAD_MERGE has no effect on a compaction"),
+    (("compact", "{table}", "--set", "sort_scop=none"), "is not an option of this table; did you mean SORT_SCOPE?"),
     (("segments", "create", "no.such", "--schema", "id long"), "give the table's folder, a new one as ./no.such."),
     (("compact", "{table}", "--strategy", "full"), "use one of minor, major, custom."),
     (("compact", "{table}", "--codec", "zstd"), "--codec is for Hive directories, and {table} is a segment table."),
-    (("compact", "{table}", "--buckets", "1"), "--buckets is for Paimon tables, and {table} is a segment table."),
+    (("compact", "{table}", "--set", "rules=2.1"), "rules is for Paimon tables, and {table} is a segment table."),
+    (("compact", "{table}", "--strategy", "custom", "--ids", "1,2", "--min-age", "1d"), "does not go with --strategy"),
     (("plan", "{table}", "--where", "id = 1"), "--where is for Hive directories and Paimon tables, and {table} is a"),
     (
         (
@@ -92,10 +97,10 @@ SLIPS = [
     ),
     (
         ("clean", "{table}", "--expire-snapshots"),
-        "--expire-snapshots is for Paimon tables; {table} is a segment table.",
+        "--expire-snapshots is for Paimon tables, and {table} is a segment table.",
     ),
     (("merge", "file:///", "{table}", "120M"), "{table} is a segment table; use `packstone compact {table}`."),
-    (("merge", "file:///", "{table}/Fact/Segment_0", "1M"), "{table} is a segment table; use `packstone compact"),
+    (("merge", "file:///", "{table}/Fact/Segment_0", "1M"), "lies inside the segment table {table}; give the table"),
 ]
 
 
@@ -111,24 +116,25 @@ def test_a_slip_is_answered_in_one_sentence(words, told, table, tmp_path, tree, 
     assert tree(tmp_path) == before
 
 
-@pytest.mark.parametrize("command", ["restore", "verify"])
-def test_commands_about_backups_say_what_a_segment_table_has_instead(command, table, packstone):
-    """`restore` and `verify` refuse with the reason; the run may be told by the history alone."""
-    run = packstone("compact", table, "--format", "json").json["run"]
-    for words in ((run, table), (run,)):
-        done = packstone(command, *words, *(("--yes",) if command == "restore" else ()))
-        assert done.code == 3
-        assert f"{table} is a segment table" in done.sentence
-        assert "version" in done.sentence
+def test_a_run_is_verified_and_undone(table, packstone):
+    """`verify` and `restore` work on a segment table; the run may be named by the history alone."""
+    done = packstone("compact", table, "--format", "json").json
+    for words in ((done["run"], table), (done["run"],)):
+        proved = packstone("verify", *words)
+        assert proved.code == 0
+        assert "against their originals too" in proved.out
+    assert packstone("restore", done["run"], "--yes").out.startswith("restored 4 files")
+    assert packstone("restore", done["run"], table, "--yes").out.strip().endswith("was already undone; nothing to do.")
+    assert packstone("plan", table, "--format", "json").json["files_before"] == done["files_before"]
+    assert [one["status"] for one in packstone("history", "--format", "json").json["runs"]][-1] == "restored"
 
 
 def test_recover_has_nothing_to_do(table, tree, packstone):
-    """`recover` answers 0 on a segment table, names `clean`, and changes nothing."""
+    """`recover` answers 0 on a segment table, and changes nothing."""
     before = tree(table)
     done = packstone("recover", table)
     assert done.code == 0
     assert "nothing to recover" in done.out
-    assert "packstone clean" in done.out
     assert tree(table) == before
 
 
@@ -139,7 +145,9 @@ def test_the_files_of_a_segment_table_are_never_merged_raw(table, tree, packston
     assert "a segment table, whose files are named in its status" in done.skipped("sales")
     for path in (table, table / "Fact" / "Segment_0"):
         with pytest.raises(RefusedError, match="a segment table, whose files are named in its status"):
-            library.HiveTable(str(path))
+            HiveTable(LocalFileIO(), str(path))
+    with pytest.raises(InvalidInputError, match="lies inside the segment table"):
+        library.Table(str(table / "Fact" / "Segment_0"))
     assert tree(table) == before
 
 
@@ -147,7 +155,7 @@ def test_loads_compaction_and_time_travel(table, packstone):
     """Four loads become one segment; every version reads as it was; DuckDB finds the same rows."""
     assert ids_of(packstone, table) == list(range(40))
     planned = packstone("plan", table, "--format", "json").json
-    assert [(unit["inputs"], unit["partition"]) for unit in planned["units"]] == [(["0", "1", "2", "3"], "0.1")]
+    assert [(unit["inputs"], unit["part"]) for unit in planned["units"]] == [(["0", "1", "2", "3"], "0.1")]
     done = packstone("compact", table, "--format", "json")
     assert (done.code, done.json["status"], done.json["rows"]) == (0, "committed", 40)
     assert ids_of(packstone, table) == list(range(40))
@@ -168,12 +176,24 @@ def test_loads_compaction_and_time_travel(table, packstone):
 def test_strategies_by_name(table, packstone):
     """Custom merges what it is told, major what fits a size."""
     custom = packstone("compact", table, "--strategy", "custom", "--ids", "2,1", "--format", "json").json
-    assert [(unit["inputs"], unit["partition"]) for unit in custom["units"]] == [(["1", "2"], "1.1")]
-    nothing = packstone("compact", table, "--strategy", "major", "--major-size-mb", "0", "--format", "json").json
+    assert [(unit["inputs"], unit["part"]) for unit in custom["units"]] == [(["1", "2"], "1.1")]
+    nothing = packstone(
+        "compact", table, "--strategy", "major", "--set", "major_compaction_size=0", "--format", "json"
+    ).json
     assert nothing["status"] == "nothing-to-do"
     major = packstone("compact", table, "--strategy", "major", "--format", "json").json
-    assert [unit["partition"] for unit in major["units"]] == ["0.1"]
+    assert [unit["part"] for unit in major["units"]] == ["0.1"]
     assert ids_of(packstone, table) == list(range(40))
+
+
+def test_options_show_the_properties(table, packstone):
+    """Properties that a compaction looks at are options of it, with the value of the table."""
+    packstone("segments", "alter", table, "--property", "MAJOR_COMPACTION_SIZE=512")
+    listed = packstone("options", table, "--format", "json").json
+    found = {one["key"]: (one["option"], one["default"], one["value"]) for one in listed["options"]}
+    assert found["MAJOR_COMPACTION_SIZE"] == ("--set", "1024", "512")
+    assert found["ids"] == ("--ids", None, None)
+    assert "AUTO_LOAD_MERGE" not in found
 
 
 def test_delete_by_id_and_by_date(table, packstone):
@@ -308,42 +328,43 @@ class TestPython:
     """The façade that `packstone.open` returns."""
 
     def test_open_finds_it(self, table):
-        """A path becomes a SegmentTable; a folder inside it does not."""
-        assert isinstance(library.open(str(table)), library.SegmentTable)
+        """A path becomes a Table; a folder inside it does not."""
+        assert library.open(str(table)).family == "segments"
         with pytest.raises(InvalidInputError, match="lies inside"):
             library.open(str(table / "Fact"))
 
     def test_the_whole_round_without_spark(self, tmp_path, quiet_env):
         """Create, load Arrow, plan, compact, show, travel, delete, alter, clean."""
         schema = pa.schema([pa.field("id", pa.int64(), nullable=False), pa.field("name", pa.string())])
-        table = library.SegmentTable.create(
-            str(tmp_path / "t"), schema, sort_by=["id"], properties={"compression": "lz4"}
-        )
+        table = library.create(str(tmp_path / "t"), schema, sort_by=["id"], properties={"compression": "lz4"})
         for load in range(4):
-            table.load(rows(10 * load).drop_columns(["price"]))
-        assert [entry.operation for entry in table.versions()].count("create") == 1
-        before = table.versions()[0].version
+            table.segments.load(rows(10 * load).drop_columns(["price"]))
+        assert [entry.operation for entry in table.segments.versions()].count("create") == 1
+        before = table.segments.versions()[0].version
         outcome = table.compact(table.plan(strategy="minor"))
         assert (outcome.status, outcome.rows) == ("committed", 40)
-        assert [row.id for row in table.show().rows if row.status == "Success"] == ["0.1"]
-        assert len(table.files().paths) == 1
-        assert len(table.files(version=before).paths) == 4
-        assert table.alter({"AUTO_LOAD_MERGE": "true"}, unset=["COMPRESSION"]).changes[0].name == "AUTO_LOAD_MERGE"
+        assert [row.id for row in table.segments.show().rows if row.status == "Success"] == ["0.1"]
+        assert len(table.segments.files().paths) == 1
+        assert len(table.segments.files(version=before).paths) == 4
+        assert (
+            table.segments.alter({"AUTO_LOAD_MERGE": "true"}, unset=["COMPRESSION"]).changes[0].name
+            == "AUTO_LOAD_MERGE"
+        )
         assert table.health().score == 100
-        assert table.delete(ids=["0.1"], dry_run=True).rows == 40
-        table.delete(before="2100-01-01")
-        assert table.files().paths == []
+        assert table.segments.delete(ids=["0.1"], dry_run=True).rows == 40
+        table.segments.delete(before="2100-01-01")
+        assert table.segments.files().paths == []
         assert table.clean(dry_run=True).files >= 0
 
     @pytest.mark.parametrize("when", [{"version": 1, "as_of": 1}, {"version": 77}, {"as_of": "2000-01-01"}])
     def test_a_wrong_moment(self, table, when):
         """Versions that are not kept are named."""
         with pytest.raises(InvalidInputError):
-            library.open(str(table)).files(**when)
+            library.open(str(table)).segments.files(**when)
 
     @pytest.mark.parametrize("schema", [7, pa.schema([("a", pa.duration("s"))]), "", "a int, A int"])
     def test_a_wrong_schema(self, tmp_path, schema):
         """What is no schema, or none that fits, is refused before anything is made."""
         with pytest.raises(InvalidInputError):
-            library.SegmentTable.create(str(tmp_path / "t"), schema)
+            library.create(str(tmp_path / "t"), schema)
         assert not (tmp_path / "t").exists()

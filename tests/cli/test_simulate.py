@@ -129,7 +129,7 @@ def test_what_is_odd_is_noted(packstone, monkeypatch):
     """The notes of `explain` are told once, whatever the number of settings."""
     words = ("minor", "--arrivals", "3", "--level-threshold", "4,1", "--compare", "a: --preserve 1")
     assert simulate(packstone, *words)["notes"] == [
-        "a threshold of 1 is as good as 0: a single segment is never merged"
+        "a threshold of 1 has the same effect as 0: a single segment is never merged"
     ]
     assert drawn(packstone, monkeypatch, *words).count("note  a threshold of 1") == 1
 
@@ -230,14 +230,14 @@ def test_without_matplotlib_one_sentence_says_how_to_install_it(packstone, tmp_p
         (("minor", "--arrivals", "10001"), "--arrivals"),
         (("minor", "--size", "0"), "less than 0.000001 MB"),
         (("minor", "--size", "1,x"), "'x' is not a number of megabytes"),
-        (("minor", "--size", "9999999999"), "imagine less"),
+        (("minor", "--size", "9999999999"), "simulate fewer or smaller loads"),
         (("minor", "--update-pct", "101"), "--update-pct"),
         (("minor", "--every", "soon"), "'soon' is not a duration"),
         (("minor", "--compact-every", "-1"), "--compact-every"),
         (("minor", "--rules", "1.4"), "--rules belongs to universal, force-up-level0, full, not to minor"),
         (("minor", "--today", "3"), "No such option"),
-        (("minor", "--level-threshold", "x"), "'x' is no level threshold"),
-        (("universal", "0:x"), "'0:x' is no item"),
+        (("minor", "--level-threshold", "x"), "'x' is not a level threshold"),
+        (("universal", "0:x"), "'0:x' is not an item"),
         (("append", "--update-pct", "5"), "Rows under append have no keys"),
         (("minor", "--update-pct", "5", "--compare", "a: small-files"), "Rows under small-files have no keys"),
         (("minor", "--compare", "a: --rules 1.4"), "--rules belongs to"),
@@ -246,11 +246,11 @@ def test_without_matplotlib_one_sentence_says_how_to_install_it(packstone, tmp_p
         (("minor", "--compare", "a: nothing"), "'nothing' is not one of"),
         (("minor", "--compare", 'a: "'), "No closing quotation"),
         (("minor", "--compare", ": --preserve 1"), "has no label"),
-        (("minor", "--compare", "minor: --preserve 1", "--label", "minor"), "Two settings are called 'minor'"),
+        (("minor", "--compare", "minor: --preserve 1", "--label", "minor"), "Two settings have the label 'minor'"),
         (("minor", "0", "--compare", "a: universal"), "Items describe one kind of table"),
-        (("minor", "--arrivals", "3", "--show", "L1"), "--show 'L1' is nothing that was measured; choose from read"),
+        (("minor", "--arrivals", "3", "--show", "L1"), "--show 'L1' is not a metric; choose from read"),
         (("minor", "--chart", "a.gif"), "must end in .svg or .png"),
-        (("minor", "--chart", "no/such/a.svg"), "lies in no existing folder"),
+        (("minor", "--chart", "no/such/a.svg"), "is in a folder that does not exist"),
     ],
 )
 def test_a_wrong_call_is_one_sentence_and_exit_code_2(packstone, words, sentence):

@@ -10,7 +10,7 @@ from itertools import count
 
 import pytest
 
-from packstone.model.file_format import FileFormat
+from packstone.model.files import FileFormat
 from packstone.tables.hive.file_facts import sniff_format
 
 
@@ -46,7 +46,7 @@ class TestJoined:
         """Two lines never become one, and no other byte is added or lost."""
         names = [f"f{at}.{ending}".rstrip(".") for at in range(len(contents))]
         folder = lake.text("", dict(zip(names, contents, strict=True)))
-        done = packstone("compact", lake.table, "--min-files", "2", "--format", "json")
+        done = packstone("compact", lake.table, "--set", "min-files=2", "--format", "json")
         assert done.code == 0, done.out
         assert the_merged_file(folder) == joined
         assert done.json["units"][0]["how"] == "concatenate"
@@ -100,14 +100,14 @@ LEFT_ALONE = {
     "array.json": (b"[\n1,\n2\n]\n", "JSON document"),
     "x.lzo": (b"\x89LZO\x00\r\n\x1a\n", "compressed text"),
     "no-ending": (gzip.compress(b"a\n"), "its name does not say so"),
-    "x.tar.gz": (gzip.compress(b"a.txt" + bytes(95) + b"0000644"), "is no text"),
+    "x.tar.gz": (gzip.compress(b"a.txt" + bytes(95) + b"0000644"), "content is not text"),
     "bom.csv.gz": (gzip.compress(b"\xef\xbb\xbfa\n"), "byte-order mark"),
     "doc.json.bz2": (bz2.compress(b'{\n  "a": 1\n}\n'), "JSON document"),
     "x.txt.xz": (b"\xfd7zXZ\x00\x00", "compressed text"),
     "x.zip": (b"PK\x03\x04abc", "compressed text"),
     "x.seq": (b"SEQ\x04\x00", "a SequenceFile of version 4; versions 5 and 6 are merged"),
     "x.rc": (b"RCF\x02\x00", "an RCFile of version 2; version 1 is merged"),
-    "binary": (b"\x00\x01\x02", "of no format that is known"),
+    "binary": (b"\x00\x01\x02", "its format is unknown"),
 }
 
 
@@ -148,9 +148,7 @@ class TestLeftAlone:
         before = tree(lake.table)
         done = packstone("compact", lake.table, "--format", "json")
         assert done.json["units"] == []
-        why = (
-            "its name says text but its content is unknown" if ending in (".txt", ".csv") else "no format that is known"
-        )
+        why = "its name says text but its content is unknown" if ending in (".txt", ".csv") else "its format is unknown"
         assert why in done.skipped(f"3{ending}")
         after = tree(lake.table)
         assert {name: after[name] for name in before} == before

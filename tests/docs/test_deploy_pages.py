@@ -16,6 +16,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parents[1]))  # tests are imported by path, not as packages
 
 from deploy_pages import DEPLOY, cronjob_arguments, manifests, submits, tool_folder
+from patience import patient
 
 from packstone.cli.main import cli
 
@@ -108,9 +109,10 @@ def check_manifests(folder):
     """Validate the manifests of a folder by Kubernetes' own code, as an API server does before it stores them."""
     tool = tool_folder("manifest-check") / "check-manifests"
     command = [tool, folder, folder / "executor-pod.yaml"]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    return subprocess.run(command, capture_output=True, text=True, timeout=patient(60), check=False)
 
 
+@pytest.mark.deploy
 def test_kubernetes_accepts_the_manifests():
     """All that `kubectl apply --kustomize` would send decodes strictly and is valid, and so is Spark's template."""
     done = check_manifests(DEPLOY / "kubernetes")
@@ -126,6 +128,7 @@ def test_kubernetes_accepts_the_manifests():
     ]
 
 
+@pytest.mark.deploy
 @pytest.mark.parametrize(
     ("file", "text", "instead", "says"),
     [

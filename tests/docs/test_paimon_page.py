@@ -4,20 +4,20 @@ from pathlib import Path
 
 import pytest
 
-from packstone.cli.commands.clean import command as clean
-from packstone.cli.commands.compact import command as compact
-from packstone.cli.family import PAIMON_ONLY
-from packstone.model.paimon_options import PaimonStrategy
-from packstone.rewrite.merge.merge_spec import MergeEngine
+from packstone.rewrite.merge_tree.spec import MergeEngine
+from packstone.tables.paimon.family import PAIMON
+from packstone.tables.paimon.options import PaimonOptions, PaimonStrategy
 from packstone.tables.paimon.refusals import _SWITCHES, AGGREGATORS
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "paimon.md").read_text(encoding="utf-8")
 OPTIONS = [
-    parameter.opts[0] for command in (compact, clean) for parameter in command.params if parameter.name in PAIMON_ONLY
+    *(f"--{name.replace('_', '-')}" for name in (*sorted(PAIMON.filters), *sorted(PAIMON.clean_arguments))),
+    *(f"--set {one.key}=" for one in PaimonOptions.declared() if one.key != "verify"),
+    *(one.key for one in PaimonOptions.table_options()),
 ]
 
 
-@pytest.mark.parametrize("word", [*OPTIONS, "--where", "--verify", "--older-than"])
+@pytest.mark.parametrize("word", [*OPTIONS, "--set", "--verify"])
 def test_every_option_is_documented(word):
     """Every option for Paimon tables is on the page."""
     assert f"`{word}" in PAGE

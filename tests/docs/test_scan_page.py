@@ -6,10 +6,10 @@ import pytest
 
 from packstone.cli.commands.query import command as query
 from packstone.model.sizes import format_bytes
-from packstone.pruning.expression import Column
-from packstone.scan.caches import DEFAULT_BYTES
-from packstone.service.query_statement import MAX_ORDERED_ROWS, Total
-from packstone.service.table_scan import Scan
+from packstone.pipeline.query import MAX_ORDERED_ROWS, Total
+from packstone.pipeline.scan import Scan
+from packstone.query.filter.expression import Column
+from packstone.query.scan.caches import DEFAULT_BYTES
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs" / "scan.md").read_text(encoding="utf-8")

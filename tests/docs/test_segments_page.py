@@ -7,18 +7,18 @@ import pytest
 
 from packstone.cli.commands.compact import command as compact
 from packstone.cli.commands.segments import command as segments
-from packstone.cli.family import SEGMENTS_ONLY
 from packstone.model.segment import SegmentStatus
-from packstone.model.segment_options import SegmentStrategy
-from packstone.tables.segments.properties import PROPERTY_NAMES, Properties, describe
+from packstone.tables.segments.family import SEGMENTS
+from packstone.tables.segments.format.properties import PROPERTY_NAMES, Properties, describe
+from packstone.tables.segments.format.status import DELETABLE, FIRST, MERGEABLE, TRANSITIONS, VISIBLE
+from packstone.tables.segments.options import SegmentStrategy
 from packstone.tables.segments.show import status_words
-from packstone.tables.segments.transitions import DELETABLE, FIRST, MERGEABLE, TRANSITIONS, VISIBLE
 
 PATH = Path(__file__).resolve().parents[2] / "docs" / "segments.md"
 PAGE = PATH.read_text(encoding="utf-8")
 MARKED = re.compile(r"(?<=<!-- transitions -->\n).*?(?=<!-- /transitions -->)", re.DOTALL)
 OPTIONS = sorted(
-    {parameter.opts[0] for parameter in compact.params if parameter.name in SEGMENTS_ONLY}
+    {parameter.opts[0] for parameter in compact.params if parameter.name in SEGMENTS.arguments}
     | {"--overwrite", "--bad-records", "--sort-scope", "--sort-by", "--delimiter", "--version", "--as-of", "--before"}
 )
 

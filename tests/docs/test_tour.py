@@ -7,7 +7,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from packstone.cli.main import COMMANDS
-from packstone.service.demo_lake import BROKEN_PARTITION, BUSY_PARTITION, make_lake
+from packstone.cli.tour import BROKEN_PARTITION, BUSY_PARTITION, make_lake
 
 
 @pytest.fixture

@@ -21,19 +21,19 @@ from block_file_model import avro_file, rc_file, read_avro_file, sequence_file
 from pyarrow import orc
 
 from packstone.errors import PackstoneError, VerificationError
-from packstone.model.merge_options import MergeOptions
 from packstone.model.unit import Verify
+from packstone.pipeline.table import Table
 from packstone.runs.engine import InlineEngine
-from packstone.service.hive_table import HiveTable
 from packstone.storage.faulty import Action, Fault, FaultyFileIO
 from packstone.storage.local import LocalFileIO
+from packstone.tables.hive.options import HiveOptions
 
 NOBODY = 0xFFFFFFFF  # an entry of an ACL that names nobody
 
 
-def open_on(io, path: Path, *, history: str | None = None) -> HiveTable:
+def open_on(io, path: Path, *, history: str | None = None) -> Table:
     """Open a table whose every access goes through this storage."""
-    return HiveTable(os.path.realpath(path), io=io, engine=lambda: InlineEngine(io), history=history)
+    return Table(os.path.realpath(path), io=io, engine=lambda: InlineEngine(io), history=history)
 
 
 def age(path: Path, *, days: float) -> None:
@@ -61,7 +61,7 @@ def test_hazard_01_hidden_and_marker_files(packstone, lake, tree):
     before = tree(folder)
     done = packstone("compact", lake.table, "--format", "json")
     assert (done.code, done.json["files_before"], done.json["files_after"]) == (0, 12, 2)
-    assert {unit["partition"] for unit in done.json["units"]} == {"dt=1", "dt=1/_x=1"}
+    assert {unit["part"] for unit in done.json["units"]} == {"dt=1", "dt=1/_x=1"}
     after = tree(folder)
     for name in (*markers, ".hidden/x/part.parquet"):
         assert after[name] == before[name]
@@ -95,7 +95,7 @@ def test_hazard_02_writes_in_flight(lake):
             super().sync_file(path)
             pq.write_table(pa.table({"id": [777], "name": ["new"]}), folder / "part-00002.parquet")
 
-    outcome = open_on(WriterAtWork(), lake.table).compact(MergeOptions())
+    outcome = open_on(WriterAtWork(), lake.table).compact(HiveOptions())
     assert outcome.status == "partial"
     assert [(skip.what, skip.kind) for skip in outcome.skipped if skip.kind == "conflict"] == [("dt=1", "conflict")]
     assert len(lake.names("dt=1")) == 6
@@ -115,7 +115,7 @@ def test_hazard_02_a_file_that_arrives_meanwhile_is_no_conflict(lake):
             pq.write_table(pa.table({"id": [777], "name": ["new"]}), folder / "part-99999.parquet")
 
     ids = lake.ids()
-    outcome = open_on(AppenderAtWork(), lake.table).compact(MergeOptions())
+    outcome = open_on(AppenderAtWork(), lake.table).compact(HiveOptions())
     assert outcome.status == "committed"
     assert "part-99999.parquet" in lake.names("dt=1")
     assert lake.ids() == sorted([*ids, 777])
@@ -182,8 +182,8 @@ def test_hazard_07_buckets_that_names_tell(packstone, lake, tree):
     hazards = packstone("health", lake.table, "--format", "json").json["hazards"]
     assert [(h["hazard"], h["where"]) for h in hazards if h["hazard"] == "bucketed"] == [("bucketed", "dt=1")]
     done = packstone("compact", lake.table, "--format", "json")
-    assert [unit["partition"] for unit in done.json["units"]] == ["dt=2"]
-    assert "is a bucket of a bucketed table by its name" in done.skipped("dt=1")
+    assert [unit["part"] for unit in done.json["units"]] == ["dt=2"]
+    assert "shows a bucketed table" in done.skipped("dt=1")
     assert tree(folder) == before
     assert packstone("compact", folder).code == 3
 
@@ -255,13 +255,13 @@ def test_hazard_10_the_directory_is_a_table_format(packstone, lake, tree, name, 
 
 
 def test_hazard_10_a_table_of_another_format_inside_the_target(packstone, lake, tree):
-    """A lake of many tables: the Delta table in it is refused by name, the plain folders beside it are merged."""
-    lake.parquet("plain")
+    """A Delta table beside the partitions of a table is refused by name, and the partitions are merged."""
+    lake.parquet("dt=0")
     lake.parquet("delta/dt=1")
     (lake.table / "delta" / "_delta_log").mkdir()
     before = tree(lake.table / "delta")
     done = packstone("compact", lake.table, "--format", "json")
-    assert [unit["partition"] for unit in done.json["units"]] == ["plain"]
+    assert [unit["part"] for unit in done.json["units"]] == ["dt=0"]
     assert "Delta Lake" in done.skipped("delta")
     assert tree(lake.table / "delta") == before
 
@@ -277,7 +277,7 @@ def test_hazard_11_files_referenced_from_elsewhere(packstone, lake, tree, tmp_pa
     hazards = packstone("health", lake.table, "--format", "json").json["hazards"]
     assert [h["hazard"] for h in hazards].count("symbolic-link") >= 1
     done = packstone("compact", lake.table, "--format", "json")
-    assert [(u["partition"], len(u["inputs"])) for u in done.json["units"]] == [("dt=1", 5)]
+    assert [(u["part"], len(u["inputs"])) for u in done.json["units"]] == [("dt=1", 5)]
     assert tree(folder)["linked.parquet"] == link
     assert outside.exists()
     kept = lake.root / ".packstone" / "orders" / "backup" / done.json["run"] / "dt=1"
@@ -310,7 +310,7 @@ def test_hazard_13_kafka_connect_reads_offsets_from_names(packstone, lake):
     done = packstone("compact", lake.table, "--format", "json")
     assert [len(unit["inputs"]) for unit in done.json["units"]] == [10]
     assert sorted(name for name in lake.names("dt=1") if name.startswith("clicks")) == sorted(names[-2:])
-    assert "Kafka Connect finds its place" in done.skipped(names[-1])
+    assert "Kafka Connect resumes its topic" in done.skipped(names[-1])
     assert lake.ids() == rows
 
 
@@ -318,7 +318,7 @@ def test_hazard_18_crash_between_steps(lake, packstone, tmp_path):
     """Whichever step of a run fails, the rows are the original rows, at the latest after ``recover``."""
     lake.parquet("dt=1", files=5)
     counting = FaultyFileIO(LocalFileIO())
-    open_on(counting, lake.table).compact(MergeOptions())
+    open_on(counting, lake.table).compact(HiveOptions())
     assert len(counting.steps) > 20
     for step in range(len(counting.steps)):
         again = type(lake)(tmp_path / f"lake{step}")
@@ -326,7 +326,7 @@ def test_hazard_18_crash_between_steps(lake, packstone, tmp_path):
         ids = again.ids()
         io = FaultyFileIO(LocalFileIO(), fault=Fault(step=step, action=Action.FAIL))
         with contextlib.suppress(PackstoneError, OSError):
-            open_on(io, again.table).compact(MergeOptions())
+            open_on(io, again.table).compact(HiveOptions())
         # The process that failed is this one and lives, so its ownership is taken over by word.
         assert packstone("recover", again.table, "--take-over").code == 0, counting.steps[step]
         assert again.ids() == ids, counting.steps[step]
@@ -338,7 +338,7 @@ def test_hazard_19_writes_are_durable_before_originals_move(lake):
     """Merged bytes and the intent are synced before the first original moves; each batch of moves is synced too."""
     folder = os.path.realpath(lake.parquet("dt=1"))
     io = FaultyFileIO(LocalFileIO())
-    open_on(io, lake.table).compact(MergeOptions())
+    open_on(io, lake.table).compact(HiveOptions())
     steps = io.steps
     originals = [at for at, step in enumerate(steps) if step.startswith(f"move {folder}/part-")]
     published = [at for at, step in enumerate(steps) if step.startswith("move ") and "/staging/" in step]
@@ -363,7 +363,7 @@ def test_hazard_22_acls_and_attributes(packstone, lake):
             os.setxattr(path, "system.posix_acl_access", acl)
         except OSError as error:
             pytest.skip(f"no ACLs or attributes on this file system: {error}")
-    done = packstone("compact", lake.table, "--min-files", "2", "--format", "json")
+    done = packstone("compact", lake.table, "--set", "min-files=2", "--format", "json")
     assert (done.code, done.json["files_after"]) == (0, 2), done
     assert sorted(os.getxattr(path, "user.origin") for path in folder.iterdir()) == [b"shop", b"web"]
     assert [os.getxattr(path, "system.posix_acl_access") for path in folder.iterdir()] == [acl, acl]
@@ -445,7 +445,7 @@ def test_hazard_35_a_merged_file_bigger_than_its_inputs(packstone, lake, tree):
     lake.parquet("dt=2")
     ids, before = lake.ids(), tree(folder)
     done = packstone("compact", lake.table, "--format", "json")
-    assert (done.code, [unit["partition"] for unit in done.json["units"]]) == (0, ["dt=2"])
+    assert (done.code, [unit["part"] for unit in done.json["units"]]) == (0, ["dt=2"])
     assert re.search(r"6 files of .* would become one of .*column s takes .*--codec", done.skipped("dt=1"))
     assert (tree(folder), lake.ids()) == (before, ids)
     assert packstone("compact", folder, "--codec", "zstd").code == 0
@@ -483,7 +483,7 @@ def test_hazard_36_archived_partitions(packstone, lake, tree):
     lake.parquet("dt=2")
     before = tree(lake.table / "dt=1")
     done = packstone("compact", lake.table, "--format", "json")
-    assert [unit["partition"] for unit in done.json["units"]] == ["dt=2"]
+    assert [unit["part"] for unit in done.json["units"]] == ["dt=2"]
     assert "archived (HAR)" in done.skipped("dt=1")
     for target in ("dt=1", "dt=1/data.har"):
         done = packstone("compact", lake.table / target)
@@ -638,5 +638,5 @@ def test_hazard_44_a_count_is_not_enough(lake, tree, tmp_path, packstone):
 def test_hazard_44_what_count_would_have_let_pass(lake):
     """The same lie under ``--verify count``: this is why content is the default."""
     lake.parquet("dt=1")
-    outcome = open_on(SwappedRow(), lake.table).compact(MergeOptions(verify=Verify.COUNT))
+    outcome = open_on(SwappedRow(), lake.table).compact(HiveOptions(verify=Verify.COUNT))
     assert outcome.status == "committed"

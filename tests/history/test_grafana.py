@@ -124,11 +124,13 @@ def test_range_and_table_narrow_every_panel(ask, lake):
     assert len(ask("Read time before and after, by partition", table=only)) == 1
 
 
+@pytest.mark.deploy
 def test_dashboard_is_of_grafanas_types(tmp_path):
     """The compiler finds nothing wrong with the dashboard, its variable, its panels, their options and fields."""
     assert check_types(read_dashboard(), tmp_path) == ""
 
 
+@pytest.mark.deploy
 def test_grafanas_types_find_mistakes(tmp_path):
     """The check can fail: each of these mistakes is found where it is made."""
     dashboard = read_dashboard()

@@ -20,8 +20,7 @@ from sqlalchemy.dialects import mysql, postgresql
 from sqlalchemy.schema import CreateIndex, CreateTable
 
 from packstone.errors import InvalidInputError, UnavailableError
-from packstone.history.migrate import MIGRATIONS
-from packstone.history.schema import METADATA, REVISIONS, VERSION_TABLE
+from packstone.history.schema import METADATA, MIGRATIONS, REVISIONS, VERSION_TABLE
 from packstone.history.store import open_history
 
 # In a process of its own: what was imported is the claim.
@@ -139,7 +138,7 @@ def test_migrations_speak_other_databases(dialect, expected):
     context = MigrationContext.configure(
         dialect_name=dialect, opts={"as_sql": True, "output_buffer": script, "version_table": VERSION_TABLE}
     )
-    revision = ScriptDirectory(str(MIGRATIONS)).get_revision("0001")
+    revision = ScriptDirectory(str(MIGRATIONS)).get_revision(REVISIONS[0])
     with Operations.context(context):
         revision.module.upgrade()
     for text in expected:

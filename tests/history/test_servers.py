@@ -7,16 +7,13 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from alembic import command
 from alembic.autogenerate import compare_metadata
-from alembic.config import Config
 from alembic.migration import MigrationContext
 from database_servers import PASSWORD
 from sqlalchemy import create_engine, text
 
 from packstone.errors import InvalidInputError, UnavailableError
 from packstone.history.connect import history_key
-from packstone.history.migrate import MIGRATIONS
 from packstone.history.schema import METADATA, PATH_CHARS, VERSION_TABLE
 from packstone.history.store import RunFilters, open_history
 from packstone.model.run_record import RunRecord, SkipRecord, UnitRecord
@@ -91,22 +88,6 @@ def test_migrations_make_the_tables_of_the_code(database_server):
     assert changes == []
 
 
-def test_older_history_is_upgraded(database_server):
-    """A history of the first revision gets the new tables and keeps its runs."""
-    url = database_server.fresh()
-    with open_history(url) as history:
-        history.record_run(RUN)
-    config = Config()
-    config.set_main_option("script_location", str(MIGRATIONS))
-    with raw(url) as connection:
-        config.attributes["connection"] = connection
-        command.downgrade(config, "0001")
-    with open_history(url) as history:
-        assert history.list_runs() == (RUN,)
-        history.record_run(replace(RUN, run="r2"), (replace(UNIT, run="r2"),))
-        assert history.read_run("r2")[1][0].input_names == UNIT.input_names
-
-
 def test_migration_that_was_killed_is_done_anew(mariadb):
     """MariaDB cannot undo a CREATE TABLE: what a killed migration left is made anew, but never a table with rows."""
     url = mariadb.fresh()
@@ -114,7 +95,7 @@ def test_migration_that_was_killed_is_done_anew(mariadb):
         connection.execute(text("CREATE TABLE packstone_run (half INT)"))
     open_history(url).close()
     with raw(url) as connection:
-        connection.execute(text(f"UPDATE {VERSION_TABLE} SET version_num = '0001'"))
+        connection.execute(text(f"DELETE FROM {VERSION_TABLE}"))
         connection.execute(text("DROP TABLE packstone_skip"))
     with open_history(url) as history:
         history.record_run(RUN)
@@ -128,7 +109,7 @@ def test_migration_that_was_killed_is_done_anew(mariadb):
 
 def test_migration_waits_for_another(mariadb, monkeypatch):
     """Whoever finds the schema being made waits, and says so in one sentence if it takes too long."""
-    monkeypatch.setattr("packstone.history.migrate.LOCK_SECONDS", 1)
+    monkeypatch.setattr("packstone.history.schema.LOCK_SECONDS", 1)
     url = mariadb.fresh()
     name = f"packstone_schema_{url.rpartition('/')[2]}"
     with raw(url) as connection:
@@ -158,7 +139,7 @@ def test_names_that_differ_in_case_or_accents_only(database_server):
     with open_history(database_server.fresh()) as history:
         for number, path in enumerate(paths):
             history.record_run(replace(RUN, run=f"r{number}", table=path))
-        assert sorted(history.list_tables(family="hive")) == sorted(paths)
+        assert sorted(history.list_tables()) == sorted(paths)
         for path in paths:
             assert [run.table for run in history.list_runs(table=path)] == [path]
 

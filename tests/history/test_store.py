@@ -12,6 +12,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
+from patience import patient
 from sqlalchemy import make_url
 from sqlalchemy.exc import OperationalError
 
@@ -254,7 +255,7 @@ def test_processes_record_at_once(any_url):
     for worker in workers:  # all have imported and wait: now they open at the same moment
         worker.stdin.write("go\n")
         worker.stdin.flush()
-    assert [(worker.communicate(timeout=120)[1], worker.returncode) for worker in workers] == [("", 0)] * 4
+    assert [(worker.communicate(timeout=patient(120))[1], worker.returncode) for worker in workers] == [("", 0)] * 4
     with open_history(any_url) as history:
         runs = history.list_runs(limit=1000)
         assert len(runs) == 21
@@ -307,8 +308,8 @@ def test_tilde_is_the_home(tmp_path, monkeypatch):
         ("history.db", "not a database URL"),
         ("", "not a database URL"),
         ("mysql://me:s3cret@host:port/db", "not a database URL"),
-        ("nonesuch://me:s3cret@host/db", "'nonesuch' that is not known"),
-        ("mysql+nonesuch://me:s3cret@host/db", "'mysql+nonesuch' that is not known"),
+        ("nonesuch://me:s3cret@host/db", "'nonesuch' that is not supported"),
+        ("mysql+nonesuch://me:s3cret@host/db", "'mysql+nonesuch' that is not supported"),
         ("sqlite://host/db", "is not complete"),
         ("mssql+pyodbc://me:s3cret@host/db?password=s3cret", "'pyodbc', which is not installed"),
     ],
@@ -393,4 +394,3 @@ def test_records_print_in_one_line():
     """A run and a unit print themselves in one line."""
     assert str(RUN) == "r1 committed /lake/t: 1000 -> 5 files, 1.0 TB -> 1.0 TB in 12.2 s"
     assert str(UNIT) == "r1 u0 dt=2019-07-01 committed rewrite: 200 -> 1 files, 8.0 GB -> 8.0 GB"
-    assert RUN.bytes_saved == 7

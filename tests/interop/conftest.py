@@ -1,6 +1,6 @@
 """Fixtures of the interop tests: workers with pypaimon, Packstone's command, the checks after every commit.
 
-They run by ``make interop`` only, which makes the other environment; ``make test`` passes them by.
+They run by ``make interop`` only, which makes the other environment; no other target runs them.
 """
 
 import os

@@ -9,9 +9,9 @@ from paimon_interop.java_cases import JAVA_FIXTURES
 
 TESTDATA = Path(__file__).resolve().parents[1] / "testdata/paimon"
 FOUND_BY = [
-    "base", "buckets", "columns", "dangling", "deletes", "delta", "gap", "hint", "inherited", "key-range", "list-size",
-    "manifest", "manifest level", "missing", "order", "order once", "overlap", "rows", "schema", "sequence-range",
-    "size", "source", "stats", "stats nulls", "total", "twice", "upgrade",
+    "again", "base", "buckets", "columns", "dangling", "deletes", "delta", "doomed", "gap", "hint", "inherited",
+    "key-range", "list-size", "manifest", "manifest level", "missing", "order", "order once", "overlap", "rows",
+    "schema", "sequence-range", "size", "source", "stats", "stats nulls", "total", "twice", "upgrade",
 ]  # fmt: skip
 
 

@@ -11,8 +11,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from packstone.errors import CorruptionError, RefusedError
-from packstone.model.codec import FORMAT_VERSION, dump_record, from_plain, load_record, seal, to_plain
-from packstone.model.record_fields import AbsolutePath, Count, Name, Pid, RelativePath, RunId
+from packstone.model.codec import (
+    FORMAT_VERSION,
+    AbsolutePath,
+    Count,
+    Name,
+    Pid,
+    RelativePath,
+    RunId,
+    dump_record,
+    from_plain,
+    load_record,
+    seal,
+    to_plain,
+)
 
 
 class Colour(StrEnum):

@@ -3,7 +3,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from packstone.errors import InvalidInputError
-from packstone.model.exact_size import ExactSize
+from packstone.model.sizes import ExactSize
 
 
 @given(st.integers(0, 2**63))

@@ -5,7 +5,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from packstone.errors import InvalidInputError
-from packstone.model.megabytes import MB, format_mb, parse_mb
+from packstone.model.sizes import MB, format_mb, parse_mb
 
 
 @given(st.decimals(0, 10**6, places=4))

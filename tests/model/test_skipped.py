@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from packstone.model.skipped import SkipKind, SkipLog, Skipped
+from packstone.model.outcome import SkipKind, SkipLog, Skipped
 
 
 def test_quiet_skips_are_counted_beyond_a_bound():

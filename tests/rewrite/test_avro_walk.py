@@ -10,7 +10,7 @@ from fastavro.schema import UnknownType
 from hypothesis import HealthCheck, assume, given, reject, settings
 from hypothesis import strategies as st
 
-from packstone.rewrite.block_files.avro_walk import check_records
+from packstone.rewrite.formats.avro_blocks import check_records
 
 SOAK = bool(os.environ.get("PACKSTONE_SOAK"))
 SLOW = [HealthCheck.too_slow, HealthCheck.filter_too_much]
@@ -219,7 +219,7 @@ def test_damage_is_named(name):
 def test_latin1_on_purpose(body):
     """Strings that are not UTF-8 pass if nobody asks for it."""
     check_records(record("string"), body, records=1, text=False)
-    with pytest.raises(ValueError, match="--accept-invalid-text"):
+    with pytest.raises(ValueError, match="--set accept-invalid-text=true"):
         check_records(record("string"), body, records=1, text=True)
 
 

@@ -35,12 +35,12 @@ from hypothesis import strategies as st
 
 from packstone.model.files import FileEntry, Permissions
 from packstone.model.unit import How, UnitSpec, UnitStatus, Verify
-from packstone.rewrite.block_files import byte_source
-from packstone.rewrite.block_files.writables import check_runs
-from packstone.rewrite.codecs.hadoop_codec import decompress_piece, decompress_up_to
-from packstone.rewrite.kernels import block_kernel
-from packstone.rewrite.run_unit import run_unit
-from packstone.storage.avro_container import write_long, write_records
+from packstone.rewrite.formats import block_format as byte_source
+from packstone.rewrite.formats.avro_file import write_long, write_records
+from packstone.rewrite.formats.codecs import decompress_piece, decompress_up_to
+from packstone.rewrite.formats.writables import check_runs
+from packstone.rewrite.small_files import block_kernel
+from packstone.rewrite.small_files.merge_unit import run_unit
 from packstone.storage.memory import MemoryFileIO
 
 if TYPE_CHECKING:
@@ -254,7 +254,7 @@ def test_files_that_differ_are_never_joined(kind, other):
     one = BY_NAME[kind]
     result, _ = merge([one.write(one.sample), other], one.file_format)
     assert result.status is UnitStatus.UNFAITHFUL
-    assert "/t/f1 has another header" in result.message
+    assert "/t/f1 has a different header" in result.message
 
 
 def test_avro_files_without_a_codec_are_plain():
@@ -446,7 +446,7 @@ def test_numbers_of_variable_length(value):
     """Hadoop's numbers are read as they are written."""
     from block_file_model import vlong
 
-    from packstone.rewrite.block_files.hadoop_values import parse_vlong, vlong_size
+    from packstone.rewrite.formats.writables import parse_vlong, vlong_size
 
     written = vlong(value)
     assert (vlong_size(written[0]), parse_vlong(written)) == (len(written), value)
@@ -492,7 +492,7 @@ def test_latin1_is_accepted_if_asked_for():
     """A SequenceFile of texts that are not UTF-8 is left alone with the option that merges it, and merged with it."""
     whole = sequence_file([(b"k", "é".encode("latin-1"))], Shape(value_class=TEXT_CLASS))
     result, _ = merge([whole, whole], "sequencefile")
-    assert (result.status, "--accept-invalid-text" in result.message) == (UnitStatus.UNREADABLE, True)
+    assert (result.status, "--set accept-invalid-text=true" in result.message) == (UnitStatus.UNREADABLE, True)
     assert merge([whole, whole], "sequencefile", accept_invalid_text=True)[0].rows_out == 2
 
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from packstone.rewrite.parquet.bloom_filter import hash_value, read_bloom_filter
+from packstone.query.scan.bloom import hash_value, read_bloom_filter
 
 VALUES = 2000
 

@@ -9,9 +9,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from packstone.errors import UnfaithfulError, UnreadableFileError
-from packstone.rewrite.parquet.check_footer import check_footer
-from packstone.rewrite.parquet.footer import open_parquet
-from packstone.rewrite.parquet.thrift_compact import (
+from packstone.rewrite.formats.parquet_checks import check_footer
+from packstone.rewrite.formats.parquet_footer import open_parquet
+from packstone.rewrite.formats.parquet_thrift import (
     BINARY,
     I32,
     I64,
@@ -76,7 +76,7 @@ def set_in_schema(element, field, value):
 
 BROKEN = {
     "type": (set_chunk(0, 1, (I32, 6)), "i has another type in a row group than in the schema"),
-    "negative codec": (set_chunk(0, 4, (I32, -3)), "field 4 is no count"),
+    "negative codec": (set_chunk(0, 4, (I32, -3)), "field 4 is not a valid count"),
     "short statistic": (set_statistic(0, b"abc"), "a statistic of i is too short for its type"),
     "empty statistic": (set_statistic(0, b""), "a statistic of i is too short for its type"),
     "histogram": (
@@ -86,15 +86,15 @@ BROKEN = {
     "size of numbers": (set_chunk(0, 16, (STRUCT, {1: (I64, 5)})), "i states a size of strings, but holds none"),
     "path": (set_chunk(0, 3, (LIST, ThriftList(BINARY, [b"\xff"]))), r"a name is not valid UTF-8 \(i\)"),
     "name": (set_in_schema(1, 4, (BINARY, b"\xff")), "a name is not valid UTF-8"),
-    "offset": (set_chunk(0, 9, (I64, -5)), "field 9 is no count"),
-    "size": (set_chunk(0, 7, (I64, 1 << 60)), "the data of i would end behind the end of the file"),
+    "offset": (set_chunk(0, 9, (I64, -5)), "field 9 is not a valid count"),
+    "size": (set_chunk(0, 7, (I64, 1 << 60)), "the data of i would end beyond the end of the file"),
     "lost column": (
         lambda footer: footer[4][1].items[0][1][1].items.pop(),
         "a row group has 3 columns, the schema has 4",
     ),
     "lost chunk": (lambda footer: footer[4][1].items[0][1][1].items[0].pop(3), "it lacks the field 3"),
     "rows": (lambda footer: footer.update({3: (I64, 7)}), "it states 7 rows, its row groups state 3"),
-    "negative rows": (lambda footer: footer.update({3: (I64, -3)}), "field 3 is no count"),
+    "negative rows": (lambda footer: footer.update({3: (I64, -3)}), "field 3 is not a valid count"),
     "children": (set_in_schema(0, 5, (I32, 9)), "its schema has fewer elements than the groups have children"),
     "too few children": (set_in_schema(0, 5, (I32, 1)), "its schema has more elements than the groups have children"),
     "kind of type": (set_in_schema(1, 1, (I32, 12)), "i has the unknown type 12"),
@@ -108,7 +108,7 @@ BROKEN = {
         lambda footer: footer[4][1].items[0].update({4: (LIST, ThriftList(STRUCT, [{1: (I32, 7)}]))}),
         "it claims to be sorted by column 7 of 4",
     ),
-    "bloom filter": (set_chunk(0, 14, (I64, 1 << 40)), "the bloom filter of i would begin behind the end of the file"),
+    "bloom filter": (set_chunk(0, 14, (I64, 1 << 40)), "the bloom filter of i would begin beyond the end of the file"),
 }
 
 
@@ -134,7 +134,7 @@ def test_a_codec_of_a_later_parquet_is_left_alone(tmp_path):
     """It is no damage that PyArrow does not know a codec; it would end the process when it is asked for its name."""
     (tmp_path / "a.parquet").write_bytes(with_footer(set_chunk(0, 4, (I32, 14))))
     with pytest.raises(
-        UnfaithfulError, match=r"PyArrow cannot read .*a\.parquet: i is compressed with the codec of number 14"
+        UnfaithfulError, match=r"PyArrow cannot read .*a\.parquet: i is compressed with the unknown codec number 14"
     ):
         open_parquet(LocalFileIO(), str(tmp_path / "a.parquet"))
 

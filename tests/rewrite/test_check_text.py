@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from packstone.errors import UnreadableFileError
-from packstone.rewrite.proof.check_text import check_text
+from packstone.rewrite.proof.verify_files import check_text
 
 
 def as_text(values: list[bytes | None], kind: pa.DataType | None = None) -> pa.Array:

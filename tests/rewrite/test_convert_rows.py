@@ -11,9 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from packstone.errors import InvalidInputError
-from packstone.rewrite.inputs.bad_rows import BadRecords, Place, to_json_lines
-from packstone.rewrite.inputs.convert_rows import Converter, InputBatch
-from packstone.rewrite.inputs.convert_values import convert_values
+from packstone.rewrite.load.convert_rows import BadRecords, Converter, InputBatch, Place, to_json_lines
+from packstone.rewrite.load.convert_values import convert_values
 
 BAD = "bad"
 UTC = dt.UTC
@@ -186,7 +185,7 @@ def convert(action, rows=None, **place):
 
 def test_fail():
     """The first bad row is told with all there is to know."""
-    with pytest.raises(InvalidInputError, match=r"in\.csv, row 8, column day: '2024-02-30' is no date") as error:
+    with pytest.raises(InvalidInputError, match=r"in\.csv, row 8, column day: '2024-02-30' is not a date") as error:
         convert(BadRecords.FAIL, first_row=7)
     assert error.value.facts["row"] == 8
     assert error.value.facts["column"] == "day"

@@ -20,8 +20,8 @@ from packstone.rewrite.proof.fingerprint import (
     fingerprint_batch,
     fingerprint_batches,
     fingerprint_lines,
+    hash_rows,
 )
-from packstone.rewrite.proof.row_hash import hash_rows
 from packstone.rewrite.proof.value_hash import BLOCK_ROWS, NULL_HASH, BytesHasher, hash_values
 
 # A deadline measures the machine, not the hash: the first call may import pandas for PyArrow.

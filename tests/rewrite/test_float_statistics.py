@@ -12,8 +12,8 @@ import pyarrow.parquet as pq
 import pytest
 from float_files import COLUMNS, FILTERS, READERS, Filter, all_rows, draw_files, merge_files, new_mistakes
 
-from packstone.rewrite.parquet.float_statistics import float_leaves, nan_leaves
-from packstone.rewrite.parquet.thrift_compact import read_struct
+from packstone.rewrite.formats.parquet_file_writer import float_leaves, nan_leaves
+from packstone.rewrite.formats.parquet_thrift import read_struct
 
 NAN, INF = math.nan, math.inf
 FILTERS_A_CASE = 6
@@ -24,9 +24,8 @@ def small_groups(monkeypatch):
     """Cut row groups after a few rows, in the middle of those of the inputs."""
 
     def set_rows(rows):
-        monkeypatch.setattr("packstone.rewrite.parquet.rewrite.MAX_ROW_GROUP_ROWS", rows)
-        monkeypatch.setattr("packstone.rewrite.parquet.splice.MAX_ROW_GROUP_ROWS", max(rows, 2000))
-        monkeypatch.setattr("packstone.rewrite.parquet.batches._MAX_BATCH_ROWS", rows)
+        monkeypatch.setattr("packstone.rewrite.small_files.parquet_kernel.MAX_ROW_GROUP_ROWS", rows)
+        monkeypatch.setattr("packstone.rewrite.formats.parquet_batches._MAX_BATCH_ROWS", rows)
 
     return set_rows
 
@@ -47,6 +46,7 @@ def check_seed(folder, seed, small_groups):
     return ways
 
 
+@pytest.mark.slow
 def test_readers_find_what_they_found(tmp_path, small_groups):
     """No reader judges a row wrongly by a filter that it judged rightly before the merge, whoever wrote the files."""
     ways = set()

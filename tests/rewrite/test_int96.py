@@ -9,8 +9,8 @@ import pyarrow.parquet as pq
 import pytest
 from footer_edit import set_created_by
 
-from packstone import HiveTable, MergeOptions
-from packstone.model.skipped import SkipKind
+from packstone import HiveOptions, Table
+from packstone.model.outcome import SkipKind
 
 DAY_NS = 86_400 * 10**9
 JULIAN_1970 = 2_440_588
@@ -33,7 +33,7 @@ def write(folder, name, columns, **options):
 
 def merge(folder):
     """Merge all files; return the outcome."""
-    return HiveTable(str(folder)).compact(MergeOptions(min_files=2))
+    return Table(str(folder)).compact(HiveOptions(min_files=2))
 
 
 def content(folder):

@@ -12,6 +12,8 @@ import pytest
 from block_file_model import avro_file, rc_file, sequence_file
 from peak_memory import METER
 
+pytestmark = pytest.mark.slow  # a bound on memory shows only with much more data than the bound
+
 # A process of its own, because memory that Python once had does not go back; tells by how much the peak rose.
 CHILD = (
     METER
@@ -19,13 +21,13 @@ CHILD = (
 import sys
 from pathlib import Path
 import pyarrow as pa, pyarrow.compute, pyarrow.parquet, numpy
-from packstone import HiveTable, MergeOptions
+from packstone import HiveOptions, Table
 from packstone.model.unit import Verify
 from packstone.runs.interrupts import interruptible
-table = HiveTable(sys.argv[1])
+table = Table(sys.argv[1])
 meter = Meter()
 verify = Verify(sys.argv[2])
-outcome = table.compact(MergeOptions(min_files=2, target_bytes=1 << 40, threshold_bytes=1 << 40, verify=verify))
+outcome = table.compact(HiveOptions(min_files=2, target_bytes=1 << 40, threshold_bytes=1 << 40, verify=verify))
 assert len(outcome.units) == 1, outcome
 print(meter.risen_mb())
 """

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 from footer_edit import set_codec
 
-from packstone import HiveTable, MergeOptions
+from packstone import HiveOptions, Table
 
 SPARK, LEGACY, LEGACY96 = "org.apache.spark.version", "org.apache.spark.legacyDateTime", "org.apache.spark.legacyINT96"
 ZONE, ROW = "org.apache.spark.timeZone", "org.apache.spark.sql.parquet.row.metadata"
@@ -27,7 +27,7 @@ def folder(tmp_path):
 def merged_names(folder, **options):
     """Merge; tell which inputs came together, and check that no row moved."""
     rows = {path.name: rows_of(path) for path in folder.iterdir()}
-    outcome = HiveTable(str(folder)).compact(MergeOptions(min_files=2, **options))
+    outcome = Table(str(folder)).compact(HiveOptions(min_files=2, **options))
     for unit in outcome.units:
         assert rows_of(folder / unit.outputs[0]) == [row for name in unit.inputs for row in rows[name]]
     return {frozenset(name.split(".")[0] for name in unit.inputs) for unit in outcome.units}
@@ -189,8 +189,8 @@ def test_codecs_of_others_are_left_alone(packstone, lake, number, name, codec):
         pq.write_table(pq.read_table(path, partitioning=None), path, row_group_size=3)
         set_codec(path, number, last_group_only=path.name.endswith("2.parquet"))
     before = {path.name: path.read_bytes() for path in sorted(folder.iterdir())[:4]}
-    planned = packstone("plan", lake.table, "--codec", codec, "--min-files", "2", "--format", "json")
-    done = packstone("compact", lake.table, "--codec", codec, "--min-files", "2", "--format", "json")
+    planned = packstone("plan", lake.table, "--codec", codec, "--set", "min-files=2", "--format", "json")
+    done = packstone("compact", lake.table, "--codec", codec, "--set", "min-files=2", "--format", "json")
     assert (planned.code, done.code) == (0, 0), done.err
     for path, content in before.items():
         assert name in planned.skipped(path)

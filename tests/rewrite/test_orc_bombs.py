@@ -6,13 +6,13 @@ import pytest
 from orc_files import change_stripe_footers, write_orc_files
 from pyarrow import orc
 
-from packstone import HiveTable, MergeOptions
+from packstone import HiveOptions, Table
 from packstone.errors import UnreadableFileError
-from packstone.rewrite.orc import decoded_size
-from packstone.rewrite.orc.protobuf import BYTES, VARINT
-from packstone.rewrite.orc.reader import OrcReader
-from packstone.rewrite.orc.streams import read_streams
-from packstone.rewrite.orc.tail import read_tail
+from packstone.rewrite.formats import orc_streams as decoded_size
+from packstone.rewrite.formats.orc_protobuf import BYTES, VARINT
+from packstone.rewrite.formats.orc_reader import OrcReader
+from packstone.rewrite.formats.orc_streams import read_streams
+from packstone.rewrite.formats.orc_tail import read_tail
 from packstone.storage.local import LocalFileIO
 
 IO = LocalFileIO()
@@ -32,7 +32,7 @@ def test_a_list_that_is_a_bomb(tmp_path):
         orc.write_table(long_list(3), tmp_path / f"{at}.orc", compression="zlib")
     orc.write_table(long_list(20_000_000), tmp_path / "bomb.orc", compression="zlib")
     assert (tmp_path / "bomb.orc").stat().st_size < 4_000
-    outcome = HiveTable(str(tmp_path)).compact(MergeOptions(min_files=2))
+    outcome = Table(str(tmp_path)).compact(HiveOptions(min_files=2))
     assert [len(unit.inputs) for unit in outcome.units] == [2]
     (skip,) = outcome.skipped
     assert "bomb.orc would take 305" in str(skip)

@@ -9,10 +9,10 @@ import pytest
 from orc_files import read_orc_files
 from pyarrow import orc
 
-from packstone import HiveTable, MergeOptions
-from packstone.rewrite.orc.protobuf import find_all, read_message
-from packstone.rewrite.orc.streams import StreamKind, read_stream, read_streams
-from packstone.rewrite.orc.tail import read_tail
+from packstone import HiveOptions, Table
+from packstone.rewrite.formats.orc_protobuf import find_all, read_message
+from packstone.rewrite.formats.orc_streams import StreamKind, read_stream, read_streams
+from packstone.rewrite.formats.orc_tail import read_tail
 from packstone.storage.local import LocalFileIO
 
 IO = LocalFileIO()
@@ -59,7 +59,7 @@ def check_seed(folder, seed):
         )
         orc.write_table(table, folder / f"{at}.orc", compression=codec, row_index_stride=1_000)
     before = read_orc_files(folder)
-    HiveTable(str(folder)).compact(MergeOptions(min_files=2))
+    Table(str(folder)).compact(HiveOptions(min_files=2))
     (path,) = folder.iterdir()
     assert repr(read_orc_files(folder).to_pylist()) == repr(before.to_pylist())
     values = [value for value in before["x"].to_pylist() if value is not None]

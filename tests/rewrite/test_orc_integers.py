@@ -7,9 +7,15 @@ import pyarrow as pa
 import pytest
 from pyarrow import orc
 
-from packstone.rewrite.orc.integer_runs import bound_integers, decode_integers, encode_integers
-from packstone.rewrite.orc.streams import StreamKind, read_stream, read_streams
-from packstone.rewrite.orc.tail import read_tail
+from packstone.rewrite.formats.orc_streams import (
+    StreamKind,
+    bound_integers,
+    decode_integers,
+    encode_integers,
+    read_stream,
+    read_streams,
+)
+from packstone.rewrite.formats.orc_tail import read_tail
 from packstone.storage.local import LocalFileIO
 
 IO = LocalFileIO()

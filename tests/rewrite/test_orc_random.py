@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 from pyarrow import orc
 
-from packstone import HiveTable, MergeOptions
+from packstone import HiveOptions, Table
 
 PLAIN = {
     pa.int8(): (0, -128, 127),
@@ -63,7 +63,7 @@ def check_seed(folder, seed):
         rows = [{field.name: pick_value(dice, field.type) for field in schema} for _ in range(dice.randint(0, 20))]
         orc.write_table(pa.Table.from_pylist(rows, schema=schema), folder / f"{at}.orc", compression=codec)
     before = pa.concat_tables(orc.read_table(path) for path in sorted(folder.iterdir()))
-    outcome = HiveTable(str(folder)).compact(MergeOptions(min_files=2))
+    outcome = Table(str(folder)).compact(HiveOptions(min_files=2))
     (path,) = folder.iterdir()
     after = orc.read_table(path)
     assert repr(after.to_pylist()) == repr(before.to_pylist()), (seed, schema)

@@ -9,9 +9,8 @@ import pytest
 from orc_files import add_field, change_footer, change_type, orc_table, read_orc_files, write_orc_files
 from pyarrow import orc
 
-from packstone import HiveTable, MergeOptions
-from packstone.rewrite.orc.agreement import read_orc_facts
-from packstone.rewrite.orc.rewrite import TINY_STRIPE_BYTES
+from packstone import HiveOptions, Table
+from packstone.rewrite.small_files.orc_kernel import TINY_STRIPE_BYTES, read_orc_facts
 from packstone.storage.local import LocalFileIO
 
 IO = LocalFileIO()
@@ -28,7 +27,7 @@ def write_tables(folder: Path, table: pa.Table, **options) -> Path:
 
 def compact(folder: Path) -> str:
     """Merge a folder to one file; name the way."""
-    outcome = HiveTable(str(folder)).compact(MergeOptions(min_files=2))
+    outcome = Table(str(folder)).compact(HiveOptions(min_files=2))
     (unit,) = outcome.units
     assert (outcome.skipped, len(list(folder.iterdir()))) == ((), 1)
     return unit.how
@@ -132,6 +131,6 @@ def test_newer_files_of_java_join_outputs(tmp_path):
     folder.mkdir()
     for night in range(3):
         write_by_java(night)
-        HiveTable(str(folder)).compact(MergeOptions())
+        Table(str(folder)).compact(HiveOptions())
         assert len(list(folder.iterdir())) == 1
     assert sorted(read_orc_files(folder)["id"].to_pylist()) == list(range(150))

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from packstone.rewrite.orc.protobuf import (
+from packstone.rewrite.formats.orc_protobuf import (
     BYTES,
     FIXED64,
     VARINT,
@@ -19,7 +19,7 @@ from packstone.rewrite.orc.protobuf import (
     write_packed,
     zigzag,
 )
-from packstone.rewrite.orc.statistics import merge_statistics
+from packstone.rewrite.formats.orc_statistics import merge_statistics
 
 INT, DOUBLE, STRING, BUCKET, DECIMAL, DATE, BINARY, TIMESTAMP, COLLECTION = 2, 3, 4, 5, 6, 7, 8, 9, 12
 

@@ -13,15 +13,27 @@ from pyarrow import orc
 from packstone.errors import UnfaithfulError, UnreadableFileError
 from packstone.model.files import FileEntry, Permissions
 from packstone.model.unit import How, UnitSpec, UnitStatus, Verify
-from packstone.rewrite.orc.agreement import read_orc_facts
-from packstone.rewrite.orc.stitch import check_stripe_footers, read_tails, stitch_orc
-from packstone.rewrite.orc.tail import read_tail
-from packstone.rewrite.run_unit import run_unit
+from packstone.rewrite.formats.orc_protobuf import find_all, find_int, read_message
+from packstone.rewrite.formats.orc_tail import read_tail
+from packstone.rewrite.small_files.merge_unit import run_unit
+from packstone.rewrite.small_files.orc_kernel import read_orc_facts, read_stripe_footer, read_tails, stitch_orc
 from packstone.storage.local import LocalFileIO
 
 IO = LocalFileIO()
 ROWS = 2_000  # enough for stripes that are copied
 CODECS = ("uncompressed", "zlib", "snappy", "lz4", "zstd")
+FOOTER_STREAMS, STREAM_LENGTH = 1, 3  # fields of a stripe's footer
+
+
+def check_stripe_footers(io, path) -> None:
+    """Read the footer of every stripe: its streams must fill the stripe exactly."""
+    tail = read_tail(io, path)
+    for stripe in tail.stripes:
+        footer = read_stripe_footer(io, path, stripe, tail=tail)
+        index_bytes, data_bytes, _ = stripe.lengths
+        streams = [find_int(read_message(one), STREAM_LENGTH) for one in find_all(footer, FOOTER_STREAMS)]
+        if sum(streams) != index_bytes + data_bytes:
+            raise UnreadableFileError(f"{path} has a stripe whose streams do not fill it.", file=path)
 
 
 def stitch(folder: Path) -> Path:
@@ -124,7 +136,7 @@ def test_what_differs_is_not_merged(tmp_path, what):
     change_footer(folder / "001.orc", DIFFERENT[what])
     facts = [read_orc_facts(IO, str(path)) for path in sorted(folder.iterdir())]
     assert facts[0].agreement != facts[1].agreement
-    with pytest.raises(UnfaithfulError, match="another schema, codec or writer"):
+    with pytest.raises(UnfaithfulError, match="different schema, codec or writer"):
         stitch(folder)
 
 
@@ -133,7 +145,7 @@ def test_another_codec_is_not_merged(tmp_path, options):
     """Codec and block size belong to the whole file."""
     folder = write_orc_files(tmp_path / "t", files=2)
     orc.write_table(orc_table(), folder / "001.orc", **{"compression": "zlib", **options})
-    with pytest.raises(UnfaithfulError, match="another schema, codec or writer"):
+    with pytest.raises(UnfaithfulError, match="different schema, codec or writer"):
         stitch(folder)
 
 

@@ -4,7 +4,7 @@ import pyarrow as pa
 import pytest
 from pyarrow import orc
 
-from packstone import HiveTable, MergeOptions
+from packstone import HiveOptions, Table
 from packstone.model.unit import Verify
 
 LATIN1 = b"caf\xe9"
@@ -31,7 +31,7 @@ def write(folder, shape, *, rows):
 
 def compact(folder, **options):
     """Merge; name the way, the inputs and what is said of others."""
-    outcome = HiveTable(str(folder)).compact(MergeOptions(min_files=2, **options))
+    outcome = Table(str(folder)).compact(HiveOptions(min_files=2, **options))
     return [(unit.how, len(unit.inputs)) for unit in outcome.units], " ".join(map(str, outcome.skipped))
 
 
@@ -46,7 +46,7 @@ def test_the_file_is_left_alone(tmp_path, shape, rows, how):
     assert units == [(how, 2)]
     assert "1.orc" in said
     assert "not valid UTF-8" in said
-    assert "--accept-invalid-text" in said
+    assert "--set accept-invalid-text=true" in said
     assert (folder / "1.orc").read_bytes() == damaged
 
 

@@ -16,16 +16,14 @@ from orc_files import with_zone
 from pyarrow import orc
 
 from packstone.errors import UnfaithfulError, VerificationError
-from packstone.rewrite.data_files.orc_output import OrcOutput
-from packstone.rewrite.data_files.orc_rows import OrcRows
-from packstone.rewrite.inputs.input_files import InputOptions, InputPiece, LoadFile
-from packstone.rewrite.inputs.read_inputs import read_inputs
-from packstone.rewrite.merge.merge_spec import FileFormat, OutputSpec
-from packstone.rewrite.orc.java_form import check_fractions
-from packstone.rewrite.orc.streams import read_streams
-from packstone.rewrite.orc.tail import read_tail
-from packstone.rewrite.orc.times import pack_nanos, read_parts, unpack_nanos
-from packstone.rewrite.orc.zones import to_wall_clock
+from packstone.rewrite.data_files.orc_rows import OrcOutput, OrcRows
+from packstone.rewrite.formats.orc_java_form import check_fractions
+from packstone.rewrite.formats.orc_streams import read_streams
+from packstone.rewrite.formats.orc_tail import read_tail
+from packstone.rewrite.formats.orc_times import pack_nanos, read_parts, to_wall_clock, unpack_nanos
+from packstone.rewrite.load.input_files import InputOptions, InputPiece, LoadFile
+from packstone.rewrite.load.read_inputs import read_inputs
+from packstone.rewrite.merge_tree.spec import DataFormat, OutputSpec
 from packstone.storage.local import LocalFileIO
 
 IO = LocalFileIO()
@@ -44,7 +42,7 @@ def write(
 ) -> bool:
     """Write a data file; say whether it was corrected."""
     spec = OutputSpec(
-        directory=str(path.parent), file_format=FileFormat.ORC, compression=compression, block_bytes=block_bytes
+        directory=str(path.parent), file_format=DataFormat.ORC, compression=compression, block_bytes=block_bytes
     )
     output = OrcOutput(io, str(path), schema=table.schema, output=spec, sample=table)
     try:

@@ -18,8 +18,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
-from packstone import HiveTable, MergeOptions
-from packstone.rewrite.parquet import splice_plan
+from packstone import HiveOptions, Table
+from packstone.rewrite.small_files import spliced_file as splice_plan
 
 BERLIN = "Europe/Berlin"
 KEPT = {b"writer.model.name": b"example", b"org.apache.spark.timeZone": b"UTC", b"\xff": b"\xfe"}
@@ -58,7 +58,7 @@ def _logical(converted, logical):
 
 def merge(folder, **options):
     """Merge all files of a folder; return the only one left."""
-    outcome = HiveTable(str(folder)).compact(MergeOptions(min_files=2, **options))
+    outcome = Table(str(folder)).compact(HiveOptions(min_files=2, **options))
     assert [skip.why for skip in outcome.skipped] == []
     (merged,) = [path for path in folder.iterdir() if path.is_file()]
     return merged
@@ -67,9 +67,9 @@ def merge(folder, **options):
 def why_not(folder, **options):
     """Why the files of a folder are left alone, planned and run alike."""
     before = sorted(path.name for path in folder.iterdir())
-    hive = HiveTable(str(folder))
-    plan = hive.plan(MergeOptions(min_files=2, **options)).outcome
-    outcome = hive.compact(MergeOptions(min_files=2, **options))
+    hive = Table(str(folder))
+    plan = hive.plan(HiveOptions(min_files=2, **options)).outcome
+    outcome = hive.compact(HiveOptions(min_files=2, **options))
     assert plan.units == outcome.units == ()
     assert sorted(path.name for path in folder.iterdir()) == before
     return outcome.skipped[0].why
@@ -250,7 +250,7 @@ def test_an_index_that_only_the_footer_holds_is_left_alone(folder, index):
     if start == 0:  # the first of them alone might be an index of pandas' making
         (folder / "0.parquet").unlink()
     before = {path: path.read_bytes() for path in folder.iterdir()}
-    outcome = HiveTable(str(folder)).compact(MergeOptions(min_files=2))
+    outcome = Table(str(folder)).compact(HiveOptions(min_files=2))
     assert (outcome.units, {path: path.read_bytes() for path in folder.iterdir()}) == ((), before)
     assert len(outcome.skipped) >= len(before)
     assert all(f"pandas' row index{' key' if name else ''} (" in skip.why for skip in outcome.skipped[: len(before)])
@@ -513,7 +513,7 @@ def test_a_broken_arrow_schema_is_no_crash(folder):
     write_with_notes(folder / "0.parquet", {b"ARROW:schema": b"garbage"})
     for at in range(1, 4):
         pq.write_table(pa.table({"a": [1]}), folder / f"{at}.parquet")
-    outcome = HiveTable(str(folder)).compact(MergeOptions(min_files=2))
+    outcome = Table(str(folder)).compact(HiveOptions(min_files=2))
     assert len(outcome.units) == 1
     assert [skip.what for skip in outcome.skipped] == ["0.parquet"]
 

@@ -12,8 +12,8 @@ import pyarrow.parquet as pq
 import pytest
 from tests import size_shapes
 
-from packstone.rewrite.parquet.encodings import choose_encodings
-from packstone.rewrite.parquet.held_bytes import held_bytes
+from packstone.rewrite.formats.parquet_encodings import choose_encodings
+from packstone.rewrite.formats.parquet_footer import held_bytes
 
 FILES, ROWS = 10, 2000
 

@@ -12,10 +12,9 @@ from hypothesis import strategies as st
 from pyarrow import orc
 
 from packstone.errors import InvalidInputError, UnreadableFileError
-from packstone.rewrite.inputs import text_blocks
-from packstone.rewrite.inputs.bad_rows import BadRecords
-from packstone.rewrite.inputs.convert_rows import Converter
-from packstone.rewrite.inputs.input_files import (
+from packstone.rewrite.load import input_files as text_blocks
+from packstone.rewrite.load.convert_rows import BadRecords, Converter
+from packstone.rewrite.load.input_files import (
     InputFormat,
     InputOptions,
     InputPiece,
@@ -23,7 +22,7 @@ from packstone.rewrite.inputs.input_files import (
     find_files,
     split_files,
 )
-from packstone.rewrite.inputs.read_inputs import read_inputs
+from packstone.rewrite.load.read_inputs import read_inputs
 from packstone.storage.local import LocalFileIO
 from packstone.storage.memory import MemoryFileIO
 
@@ -124,8 +123,8 @@ def test_csv_bad_rows(tmp_path, task_bytes):
     assert sorted((field.row, field.column, field.reason) for field in bad) == [
         (2, "", "has 2 fields where 3 are expected"),
         (3, "", "has 4 fields where 3 are expected"),
-        (4, "name", "is no valid UTF-8"),
-        (5, "score", "is no number that a double can hold"),
+        (4, "name", "is not valid UTF-8"),
+        (5, "score", "is not a number that a double can hold"),
     ]
 
 
@@ -133,7 +132,7 @@ def test_csv_line_breaks(tmp_path):
     """A break inside quotes needs the option; without it the load says so and guesses nothing."""
     path = tmp_path / "a.csv"
     path.write_text('id,name,score\n1,"two\nlines",1\n2,x\n3,"more\n\nlines",3\n')
-    with pytest.raises(InvalidInputError, match="line breaks inside quotes; give --multiline"):
+    with pytest.raises(InvalidInputError, match="line breaks inside quotes; set --multiline"):
         read([path])
     rows, bad = read([path], options=InputOptions(multiline=True), task_bytes=1)
     assert [row["name"] for row in rows] == ["two\nlines", "more\n\nlines"]
@@ -198,7 +197,7 @@ def test_compressed_text(tmp_path):
     [
         ("a.csv", b"id,colour,size\n1,2,3\n", "columns that the table does not have: colour, size"),
         ("a.jsonl", b'{"id": 1, "colour": 2}\n', "columns that the table does not have: colour"),
-        ("a.dat", b"hello", "give the format"),
+        ("a.dat", b"hello", "cannot be detected"),
         ("p=1/a.csv", b"id\n1\n", "is partitioned"),
     ],
 )
@@ -214,7 +213,7 @@ def test_wrong_inputs(tmp_path, name, content, message):
 def test_broken_files(tmp_path, name):
     """A file that is not what its name says is named."""
     (tmp_path / name).write_bytes(b"PAR1 is not enough")
-    with pytest.raises(UnreadableFileError, match=rf"{name} is (no readable|a truncated)"):
+    with pytest.raises(UnreadableFileError, match=rf"{name} is (not a readable|a truncated)"):
         read([tmp_path])
 
 

@@ -10,11 +10,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from packstone import HiveTable, MergeOptions
+from packstone import HiveOptions, Table
 from packstone.errors import VerificationError
 from packstone.model.files import FileEntry, Permissions
 from packstone.model.unit import How, UnitSpec, UnitStatus, Verify
-from packstone.rewrite.run_unit import run_unit
+from packstone.rewrite.small_files.merge_unit import run_unit
 from packstone.storage.local import LocalFileIO
 
 ROWS = 50
@@ -151,7 +151,7 @@ def test_a_mismatch_publishes_nothing(folder, what):
     before = {path.name: path.read_bytes() for path in folder.iterdir()}
     io = Tampering(lambda path: rewrite(path, TAMPERED_ROWS[what]))
     with pytest.raises(VerificationError, match="evidence is kept in") as failed:
-        HiveTable(str(folder), io=io).compact(MergeOptions(min_files=2))
+        Table(str(folder), io=io).compact(HiveOptions(min_files=2))
     assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
     assert list(Path(failed.value.facts["staging"]).glob("u*.data"))
 
@@ -189,7 +189,7 @@ def test_a_vanished_output_is_found(folder):
     result = run(Tampering(os.unlink), folder)
     assert result.status is UnitStatus.MISMATCH
     with pytest.raises(VerificationError, match="cannot be read back"):
-        HiveTable(str(folder), io=Tampering(os.unlink)).compact(MergeOptions(min_files=2))
+        Table(str(folder), io=Tampering(os.unlink)).compact(HiveOptions(min_files=2))
 
 
 def test_a_vanished_input_fails_the_unit_only(folder):

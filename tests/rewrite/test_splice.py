@@ -17,12 +17,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from packstone import HiveTable, MergeOptions
+from packstone import HiveOptions, Table
 from packstone.model.files import FileEntry, Permissions
 from packstone.model.unit import How, UnitSpec, UnitStatus, Verify
-from packstone.rewrite.parquet import splice_plan
-from packstone.rewrite.parquet.splice_plan import CannotSpliceError, plan_splice
-from packstone.rewrite.run_unit import run_unit
+from packstone.rewrite.small_files import spliced_file as splice_plan
+from packstone.rewrite.small_files.merge_unit import run_unit
+from packstone.rewrite.small_files.spliced_file import CannotSpliceError, plan_splice
 from packstone.storage.local import LocalFileIO
 
 FILES, ROWS = 4, 3_000
@@ -372,11 +372,11 @@ def test_a_run_is_proved_again_and_undone(folder, verify):
     """``verify`` reads the pages of outputs and originals again and sees a changed byte; ``restore`` undoes it all."""
     write_pyarrow(folder, compression="none")
     before = {path.name: path.read_bytes() for path in folder.iterdir()}
-    table = HiveTable(str(folder))
-    outcome = table.compact(MergeOptions(min_files=2, verify=verify))
+    table = Table(str(folder))
+    outcome = table.compact(HiveOptions(min_files=2, verify=verify))
     assert [unit.how for unit in outcome.units] == [How.SPLICE]
     report = table.verify(outcome.run)
-    assert (report.problems, report.originals_read, report.rows) == ((), 1, FILES * ROWS)
+    assert (report.problems, report.with_inputs, report.rows) == ((), 1, FILES * ROWS)
     (output,) = folder.iterdir()
     content, times = output.read_bytes(), output.stat()
     flip(output, 0)
@@ -391,10 +391,10 @@ def test_a_run_is_proved_again_and_undone(folder, verify):
 def test_the_plan_calls_it_a_rewrite_and_a_second_merge_has_nothing_to_do(folder):
     """Whether pages can be copied shows when they are read; the outcome then says how it was done."""
     write_pyarrow(folder)
-    table = HiveTable(str(folder))
-    assert [unit.how for unit in table.plan(MergeOptions(min_files=2)).outcome.units] == [How.REWRITE]
-    assert [unit.how for unit in table.compact(MergeOptions(min_files=2)).units] == [How.SPLICE]
-    assert table.compact(MergeOptions(min_files=2)).units == ()
+    table = Table(str(folder))
+    assert [unit.how for unit in table.plan(HiveOptions(min_files=2)).outcome.units] == [How.REWRITE]
+    assert [unit.how for unit in table.compact(HiveOptions(min_files=2)).units] == [How.SPLICE]
+    assert table.compact(HiveOptions(min_files=2)).units == ()
 
 
 # ---- statistics ----

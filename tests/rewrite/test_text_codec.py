@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 from text_codecs import WRITERS, hadoop, snappy_frames
 
 from packstone.errors import UnreadableFileError
-from packstone.rewrite.codecs.text_codec import TextCodec, TextEncoder, codec_by_ending, read_text
-from packstone.rewrite.orc.compression import decompress_snappy
-from packstone.rewrite.text.compressed import concatenate_compressed
-from packstone.storage.avro_container import decompressor
+from packstone.rewrite.formats.avro_file import decompressor
+from packstone.rewrite.formats.codecs import TextCodec, TextEncoder, codec_by_ending, read_text
+from packstone.rewrite.formats.orc_tail import decompress_snappy
+from packstone.rewrite.small_files.compressed_text_kernel import concatenate_compressed
 from packstone.storage.local import LocalFileIO
 
 IO = LocalFileIO()
@@ -63,7 +63,7 @@ def test_every_cut_is_found(codec):
     _, compress = WRITERS[codec]
     content = compress(b"one line\n" * 40)
     for keep in set(range(1, len(content))) - ({10} if codec is TextCodec.SNAPPY else set()):
-        with pytest.raises(UnreadableFileError, match="no whole"):
+        with pytest.raises(UnreadableFileError, match="not a complete"):
             decode(content[:keep], codec)
 
 
@@ -75,7 +75,7 @@ def test_garbage_at_the_end_is_found(codec, garbage):
     if codec.startswith("hadoop") and not garbage.strip(b"\0"):
         assert decode(compress(TEXT) + garbage, codec) == TEXT
         return
-    with pytest.raises(UnreadableFileError, match="no whole"):
+    with pytest.raises(UnreadableFileError, match="not a complete"):
         decode(compress(TEXT) + garbage, codec)
 
 
@@ -85,7 +85,7 @@ def test_a_changed_byte_is_found(codec):
     _, compress = WRITERS[codec]
     content = bytearray(compress(TEXT))
     content[len(content) // 2] ^= 0x55
-    with pytest.raises(UnreadableFileError, match="no whole"):
+    with pytest.raises(UnreadableFileError, match="not a complete"):
         decode(bytes(content), TextCodec(codec))
 
 

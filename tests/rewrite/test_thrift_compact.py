@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from packstone.rewrite.parquet.thrift_compact import (
+from packstone.rewrite.formats.parquet_thrift import (
     BINARY,
     DOUBLE,
     I8,

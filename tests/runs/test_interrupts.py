@@ -4,6 +4,8 @@ import signal
 import subprocess
 import sys
 
+from patience import patient
+
 PROGRAM = """
 import os, signal, sys, threading
 from packstone.runs.interrupts import Interrupted, finish_first, interruptible
@@ -46,7 +48,7 @@ def run_program(kind):
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     assert process.stdout.readline() == "begun\n"
     process.send_signal(signal.SIGTERM)
-    out, _ = process.communicate("\n", timeout=60)
+    out, _ = process.communicate("\n", timeout=patient(60))
     return out.split("\n")[:-1]
 
 

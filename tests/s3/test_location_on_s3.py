@@ -6,8 +6,8 @@ import pytest
 from location_calls import catalog_of, open_published
 
 from packstone.errors import RefusedError
-from packstone.model.merge_options import MergeOptions
 from packstone.storage.stores import open_store
+from packstone.tables.hive.options import HiveOptions
 
 
 @pytest.fixture
@@ -40,7 +40,7 @@ def test_hazard_17_published_without_a_rename(seaweed, make, lake, tmp_path):
     """Merged, undone, merged again and cleaned on a real server; the rows are all there at every stage."""
     path, io = make(seaweed)
     ids = lake.ids()
-    options = MergeOptions(target_bytes=10_000, keep_days=0)
+    options = HiveOptions(target_bytes=10_000, threshold_bytes=120 << 20, keep_days=0)
     outcome = open_published(path, io).compact(options)
     assert (outcome.status, outcome.files_before, outcome.files_after) == ("committed", 7, 2)
     facts = catalog_of(path, io).read()["dt=1"]
@@ -81,4 +81,4 @@ def test_a_careless_server_is_refused(careless, make):
     """Where a file can be created twice, two runs could own one partition."""
     path, io = make(careless)
     with pytest.raises(RefusedError, match="only if it is absent"):
-        open_published(path, io).compact(MergeOptions())
+        open_published(path, io).compact(HiveOptions())

@@ -23,7 +23,7 @@ def broken(seaweed, use_s3):
 
 def check_commit(proxy, table, packstone, fetch):
     """Compact with the faults that the proxy has; it succeeds, and the rows and the table are right."""
-    words = ("--strategy", "full", "--single-writer") if isinstance(fetch(), PaimonLake) else ()
+    words = ("--strategy", "full", "--set", "single-writer=true") if isinstance(fetch(), PaimonLake) else ()
     before = fetch()
     done = packstone("compact", table, *words, "--format", "json")
     assert done.code == 0, done.err

@@ -66,8 +66,8 @@ def test_a_clean_takes_what_is_over(tables, children, seaweed):
     found = tables.fetch(table)
     assert found.count() == rows
     assert len(found.data_on_disk()) == len(found.files()) == 1
-    for folder in ("attempts", "trash"):
-        assert not [path for path in (found.path / "Metadata" / folder).rglob("*") if path.is_file()]
+    assert not [path for path in (found.path / "Metadata/trash").rglob("*") if path.is_file()]
+    assert SegmentLake(table, io=io).open_runs() == []
 
 
 def test_a_store_that_ignores_the_condition_is_refused(careless, use_s3, packstone):

@@ -12,8 +12,7 @@ from hdfs_lake import HdfsLake
 from kerberos_hdfs import SERVICE, SecureHdfs
 
 from packstone.storage.hdfs import HdfsFileIO
-from packstone.storage.hdfs_kerberos import client_url, refusal
-from packstone.storage.hdfs_settings import HdfsSettings
+from packstone.storage.hdfs_connection import HdfsSettings, client_url, refusal
 
 
 @pytest.fixture(scope="module")
@@ -94,7 +93,7 @@ def test_a_ticket_here_and_tokens_in_spark_workers(secure, table, tokens, packst
     }
     options = [word for name, value in settings.items() for word in ("--conf", f"{name}={value}")]
     env = {**secure.env, **secure.kdc.ticket("alice"), "PACKSTONE_JVM_OPTIONS": of_java, "SPARK_LOCAL_IP": "127.0.0.1"}
-    options += ["--engine", "spark", "--master", "local[1]"]
+    options += ["--engine", "local[1]"]
     done = merge(packstone_process, secure.url, table, *options, env=env)
     assert (done.code, done.json.get("status"), done.json.get("files_after")) == (0, "committed", 1), done
     table.check_rows()

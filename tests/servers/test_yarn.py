@@ -26,6 +26,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))  # tests are imported by path
 from database_servers import PASSWORD
 from deploy_pages import blocks
 from hdfs_pair import HdfsPair
+from patience import patient
 from yarn_cluster import AS_NOBODY, NOBODY, SPARK_HOME, YarnCluster, why_not_as_nobody
 
 REPO = Path(__file__).parents[2]
@@ -54,7 +55,7 @@ def run(command: list[str], site: Path, **env: str) -> subprocess.CompletedProce
     """Run a command in cron's environment; a folder has the settings that would be in /opt/spark/conf."""
     given = {**CRON, "HOME": f"{site}/home", "SPARK_CONF_DIR": f"{site}/conf", **env}
     return subprocess.run(
-        command, env=given, cwd=site / "home", capture_output=True, text=True, check=False, timeout=400
+        command, env=given, cwd=site / "home", capture_output=True, text=True, check=False, timeout=patient(400)
     )
 
 
@@ -96,7 +97,7 @@ def test_bundle_runs_anywhere_as_anybody(bundle, site):
     program = f"""import sys, os, {MODULES}
 print(os.getuid(), *(getattr(module, "__file__", None) or sys.prefix for module in sys.modules.values()), sep="\\n")"""
     command = [*as_node, f"{folder}/bin/python", "-B", "-c", program]
-    done = subprocess.run(command, env={}, cwd="/", capture_output=True, text=True, check=False, timeout=120)
+    done = subprocess.run(command, env={}, cwd="/", capture_output=True, text=True, check=False, timeout=patient(120))
     assert done.returncode == 0, done.stderr
     uid, *places = done.stdout.splitlines()
     assert len(places) > 100
@@ -236,6 +237,7 @@ def history(request, site):
     return server.url(server.make("yarn_history"), password=None), PASSWORD
 
 
+@pytest.mark.database
 def test_cluster_mode(yarn, hdfs, site, history):
     """The driver has a HOME that it cannot write to; it acts as the user who submitted, and records the run."""
     orders = Orders(hdfs, site, "cluster")

@@ -21,6 +21,12 @@ def pytest_collection_modifyitems(items):
             item.add_marker("spark")
 
 
+@pytest.fixture(autouse=True)
+def _usual_engine(monkeypatch):
+    """Here the default decides where the work runs, as for a user."""
+    monkeypatch.delenv("PACKSTONE_ENGINE", raising=False)
+
+
 @pytest.fixture(scope="session")
 def spark_env(tmp_path_factory) -> dict[str, str]:
     """An environment in which Spark needs nothing from outside this machine."""
@@ -32,6 +38,7 @@ def spark_env(tmp_path_factory) -> dict[str, str]:
         **({"JAVA_HOME": str(java)} if "JAVA_HOME" not in kept and java.is_dir() else {}),
         "PACKSTONE_HISTORY": f"sqlite:///{scratch}/history.db",
         "PACKSTONE_LOGS": str(scratch / "logs"),
+        "PACKSTONE_PROGRESS_SECONDS": "0",  # no lines on a machine that is so busy that a command takes half a minute
         "PYSPARK_PYTHON": sys.executable,
         "SPARK_LOCAL_DIRS": str(scratch),
         "SPARK_LOCAL_IP": "127.0.0.1",

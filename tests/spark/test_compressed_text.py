@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from text_codecs import WRITERS
 
-from packstone import HiveTable, MergeOptions
+from packstone import HiveOptions, Table
 
 
 def lines_of(spark, folder):
@@ -21,7 +21,7 @@ def test_text_that_spark_wrote(spark, tmp_path, codec):
     for marker in (*folder.glob("_*"), *folder.glob(".*")):
         marker.unlink()
     before = lines_of(spark, folder)
-    outcome = HiveTable(str(folder)).compact(MergeOptions(min_files=2))
+    outcome = Table(str(folder)).compact(HiveOptions(min_files=2))
     assert (len(outcome.units), len(list(folder.iterdir())), len(before)) == (1, 1, 20_000)
     assert lines_of(spark, folder) == before
 
@@ -38,7 +38,7 @@ def test_text_that_others_wrote(spark, tmp_path, codec, hostile):
         text = "\n".join(f"{at} {line * line * 7919}" for line in range(3000))
         (folder / f"{at}.txt.{ending}").write_bytes(compress(text.encode() + (b"\n" if at % 2 else b"")))
     before = lines_of(spark, folder)
-    outcome = HiveTable(str(folder)).compact(MergeOptions(min_files=2))
+    outcome = Table(str(folder)).compact(HiveOptions(min_files=2))
     assert (len(outcome.units), len(list(folder.iterdir())), len(before)) == (1, 1, 18_000)
     assert lines_of(spark, folder) == before
     hostile({"spark.sql.files.maxPartitionBytes": "10000", "spark.sql.files.openCostInBytes": "0"})
@@ -57,6 +57,6 @@ def test_header_of_csv(spark, tmp_path):
         return sorted(map(tuple, spark.read.option("header", "true").csv(str(folder)).collect()))
 
     before = rows()
-    HiveTable(str(folder)).compact(MergeOptions(min_files=2, header_lines=1))
+    Table(str(folder)).compact(HiveOptions(min_files=2, header_lines=1))
     assert (len(list(folder.iterdir())), len(before)) == (1, 1000)
     assert rows() == before

@@ -14,14 +14,15 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "interop"))  # tests are impo
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from paimon_interop.rows import plain as paimon_plain
+from patience import patient
 from scan_cases import FILTERS, ROWS, arrow_rows, duck_rows, load_duck, make_table, plain
 
 import packstone
 from packstone.errors import RefusedError
-from packstone.model.segment_options import SegmentOptions
-from packstone.service.paimon_table import PaimonTable
-from packstone.spark.scan_frames import read_splits
+from packstone.pipeline.table import Table
+from packstone.spark.frames import read_splits
 from packstone.storage.local import LocalFileIO
+from packstone.tables.segments.options import SegmentOptions
 
 TESTS = Path(__file__).parents[1]
 IS_OLD = importlib.metadata.version("pyspark").startswith("3.")
@@ -41,21 +42,23 @@ def table(tmp_path_factory, spark):
 @pytest.fixture
 def small(tmp_path, spark):
     """A table of two columns and one load."""
-    made = packstone.SegmentTable.create(str(tmp_path / "t"), "id long, name string", sort_by=["id"])
+    made = packstone.create(str(tmp_path / "t"), "id long, name string", sort_by=["id"])
     load(made, 0)
     return made
 
 
 def load(table, first, count=10):
     """Rows by number."""
-    table.load(pa.table({"id": range(first, first + count), "name": [f"n{n}" for n in range(first, first + count)]}))
+    table.segments.load(
+        pa.table({"id": range(first, first + count), "name": [f"n{n}" for n in range(first, first + count)]})
+    )
 
 
 @pytest.fixture(scope="module")
 def everything(table, spark):
     """All rows in Spark's memory, where nothing is pruned: statistics leave NaN out, there as in Parquet files."""
     spark.conf.set(PRUNES_MEMORY, "false")
-    frame = spark.read.schema(table.to_df(spark).schema).parquet(*table.files().paths).cache()
+    frame = spark.read.schema(table.segments.to_df(spark).schema).parquet(*table.segments.files().paths).cache()
     assert frame.count() == ROWS
     yield frame
     frame.unpersist()
@@ -87,10 +90,11 @@ def utc(hostile):
     hostile({"spark.sql.session.timeZone": "UTC"})
 
 
+@pytest.mark.slow
 def test_dataframes_are_what_spark_sql_and_duckdb_say(table, everything, spark, utc):
     """By tasks, by the driver, and as Arrow, for every kind of filter."""
     with duckdb.connect() as connection:
-        duck = load_duck(connection, table.files().paths)
+        duck = load_duck(connection, table.segments.files().paths)
         for where, in_duck in FILTERS.items():
             expected = rows_of(everything.where(where))
             scan = table.scan(where=where)
@@ -151,7 +155,7 @@ def test_paimon_tables_as_dataframes(case, spark, tmp_path):
     shutil.copytree(FIXTURES / case / "table", tmp_path / "table")
     expected = json.loads((FIXTURES / case / "expected.json").read_text())
     names = expected["columns"]
-    table = PaimonTable(str(tmp_path / "table"))
+    table = Table(str(tmp_path / "table"))
     frames = [table.scan(names).to_df(spark)]
     if not IS_OLD:
         frames.append(source(spark, table.path).select(*names))
@@ -160,6 +164,7 @@ def test_paimon_tables_as_dataframes(case, spark, tmp_path):
         assert sorted(found, key=repr) == sorted(expected["rows"], key=repr)
 
 
+@pytest.mark.slow
 @needs_source
 def test_the_source_gives_what_spark_sql_gives(table, everything, spark, utc):
     """The option where is a filter like any other; the types are the table's."""
@@ -177,7 +182,7 @@ def test_columns_versions_and_moments(small, spark):
     few = spark.read.format("packstone").schema("name string").option("where", "id = 3").load(small.path)
     assert [tuple(row) for row in few.collect()] == [("n3",)]
     assert ids(source(spark, small.path, version="3")) == list(range(10))
-    before = small.versions()[1].written_ms - 1
+    before = small.segments.versions()[1].written_ms - 1
     moment = spark.sql(f"SELECT date_format(timestamp_millis({before}), 'yyyy-MM-dd HH:mm:ss.SSSXXX')").first()[0]
     assert len(ids(source(spark, small.path, as_of=moment.replace("Z", "+00:00")))) in (0, 10)
 
@@ -211,7 +216,7 @@ def test_a_filter_never_stays_for_the_next_query(small, spark):
         ({"nix": "1"}, "The option nix is unknown"),
         ({"where": "upper(name) = 'N1'"}, "put that into .where"),
         ({"where": "nix = 1"}, "nix"),
-        ({"version": "x"}, "The version x is no number"),
+        ({"version": "x"}, "The version x is not a number"),
         ({"version": "77"}, "no version 77"),
     ],
 )
@@ -245,6 +250,7 @@ class Stream:
         return ids(self.spark.read.schema("id long, name string").parquet(f"{self.folder}/rows"))
 
 
+@pytest.mark.slow
 @needs_source
 def test_a_stream_gives_every_row_once(small, spark, tmp_path):
     """Loads come, compactions and deletes give nothing, a load that was merged before anybody looked is not missed."""
@@ -256,7 +262,7 @@ def test_a_stream_gives_every_row_once(small, spark, tmp_path):
     load(small, 30)
     small.compact(SegmentOptions(strategy="major"))  # old and new rows in one segment
     load(small, 40)
-    small.delete(ids=["4"])
+    small.segments.delete(ids=["4"])
     load(small, 50)
     assert stream.run() == list(range(60))
     small.compact(SegmentOptions(strategy="major"))
@@ -278,7 +284,7 @@ def test_streams_that_begin_later_and_filters(small, spark, tmp_path):
     assert sum(batch.num_rows for split in splits for batch in reader.read(split)) == 10
     assert reader.partitions(reader.latestOffset(), reader.latestOffset()) == []
     begin = reader.latestOffset()
-    small.load(pa.table({"id": [7], "name": ["new"]}), overwrite=True)
+    small.segments.load(pa.table({"id": [7], "name": ["new"]}), overwrite=True)
     splits = reader.partitions(begin, reader.latestOffset())
     assert [row for split in splits for batch in reader.read(split) for row in batch.to_pylist()] == [
         {"id": 7, "name": "new"}
@@ -291,7 +297,7 @@ def test_a_stream_that_has_fallen_behind_says_so(small, spark):
     from packstone.errors import InvalidInputError
     from packstone.spark.data_source import TableStreamReader
     from packstone.storage.local import LocalFileIO
-    from packstone.tables.segments.status_files import raise_floor
+    from packstone.tables.segments.format.status_files import raise_floor
 
     reader = TableStreamReader({"path": small.path}, source(spark, small.path).schema)
     begin = reader.latestOffset()
@@ -353,7 +359,7 @@ def test_spark_connect(small, program, tmp_path):
     """Through Spark Connect the same comes out, also for filters one after the other."""
     pytest.importorskip("grpc")
     child = program(CONNECT, small.path, tmp_path / "logs" / "spark.log")
-    out, _ = child.communicate(timeout=240)
+    out, _ = child.communicate(timeout=patient(240))
     assert out.splitlines() == ["[1] 10 [1, 2]", "[1] 10", "[0, 1, 2]", "[0, 1, 2] [4]"], (
         tmp_path / "program0.log"
     ).read_text()[-3000:]

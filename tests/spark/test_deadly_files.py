@@ -8,6 +8,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 from abort_on_read import DEADLY_ROWS, aborting_env
+from patience import patient
 
 PACKSTONE = Path(sys.executable).with_name("packstone")
 
@@ -21,7 +22,7 @@ def test_the_same_run_goes_on(lake, spark_env, tmp_path):
     before = lake.ids()
     env = aborting_env(spark_env, tmp_path / "hook")
     command = [PACKSTONE, "compact", lake.table, "--engine", "spark", "--parallel", "4", "--format", "json"]
-    done = subprocess.run(command, env=env, capture_output=True, text=True, check=False, timeout=300)
+    done = subprocess.run(command, env=env, capture_output=True, text=True, check=False, timeout=patient(300))
     assert done.returncode == 1, done.stderr
     outcome = json.loads(done.stdout)
     (skip,) = [skip for skip in outcome["skipped"] if skip["what"] == "dt=2/deadly.parquet"]

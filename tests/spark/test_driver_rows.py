@@ -39,7 +39,7 @@ VALUES = [
 @pytest.fixture
 def table(tmp_path, spark):
     """Extreme values of every flat type; hours that clocks leave out, and dates before calendars agreed."""
-    made = packstone.SegmentTable.create(str(tmp_path / "t"), SCHEMA, sort_by=["id"])
+    made = packstone.create(str(tmp_path / "t"), SCHEMA, sort_by=["id"])
     rows = []
     for at, (b, i1, i2, i4, f, d, t, raw, day, wall, c) in enumerate(VALUES):
         moment = None if wall is None else wall.replace(tzinfo=UTC)
@@ -51,7 +51,7 @@ def table(tmp_path, spark):
         pa.date32(), pa.timestamp("us", "UTC"), pa.timestamp("us"), pa.decimal128(38, 18), pa.decimal128(5, 2),
     ]  # fmt: skip
     columns = [pa.array(values, kind) for values, kind in zip(zip(*rows, strict=True), kinds, strict=True)]
-    made.load(pa.Table.from_arrays(columns, names))
+    made.segments.load(pa.Table.from_arrays(columns, names))
     return packstone.open(made.path, spark=spark)
 
 
@@ -74,7 +74,7 @@ def test_every_type(table, spark, hostile, zone):
     assert here.isLocal()
     assert not by_tasks.isLocal()
     assert here.dtypes == by_tasks.dtypes
-    assert as_text(here) == as_text(by_tasks) == as_text(table.to_df(spark))
+    assert as_text(here) == as_text(by_tasks) == as_text(table.segments.to_df(spark))
     assert here.count() == len(VALUES)
 
 
@@ -127,9 +127,9 @@ def test_what_only_spark_can_test(table, spark):
 
 
 def test_a_file_that_is_gone(table, spark):
-    """It is named with the version that has lost it."""
+    """It is named with the version that needs it."""
     scan = table.scan(where="id >= 0")
-    path = Path(table.files().paths[0])
+    path = Path(table.segments.files().paths[0])
     path.unlink()
-    with pytest.raises(InvalidInputError, match=rf"Version 3 of .* has lost .*{path.name}"):
+    with pytest.raises(InvalidInputError, match=rf"Version 3 of .* needs .*{path.name}, which no longer exists"):
         scan.to_df(spark)

@@ -11,15 +11,16 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from patience import patient
 
 import packstone
-from packstone import Budget, MergeOptions
+from packstone import Budget, HiveOptions
 from packstone.errors import UnavailableError
-from packstone.service.hive_table import HiveTable
+from packstone.pipeline.table import Table
 from packstone.spark import engine
 from packstone.spark.session import SparkSettings, open_spark
 
-OPTIONS = MergeOptions(min_files=2)
+OPTIONS = HiveOptions(min_files=2)
 HOSTILE = {
     "spark.sql.adaptive.enabled": "true",
     "spark.sql.adaptive.coalescePartitions.enabled": "true",
@@ -42,7 +43,7 @@ def jobs(spark):
 def test_same_result_as_inline(spark, orders):
     """Spark and this process merge the same files into the same rows; the second run has nothing to do."""
     before = orders.write().ids()
-    plan = HiveTable(str(orders.path)).plan(OPTIONS).outcome
+    plan = Table(str(orders.path)).plan(OPTIONS).outcome
     outcome = packstone.open(str(orders.path), spark=spark).compact(OPTIONS)
     assert {unit.inputs for unit in outcome.units} == {unit.inputs for unit in plan.units}
     assert (outcome.files_after, len(orders.files()), outcome.rows) == (3, 3, before.total())
@@ -94,7 +95,7 @@ def test_many_files_are_looked_into_by_spark(spark, orders):
         for at in range(1, 520):
             (folder / f"{at:04d}.parquet").write_bytes(content)
     (orders.path / "dt=0" / "0007.parquet").write_bytes(b"PAR1 broken PAR1")
-    here = HiveTable(str(orders.path)).plan(OPTIONS).outcome
+    here = Table(str(orders.path)).plan(OPTIONS).outcome
     there = packstone.open(str(orders.path), spark=spark).plan(OPTIONS).outcome
     assert "packstone: inspect 1040 files" in jobs(spark)
     assert (there.units, there.skipped) == (here.units, here.skipped)
@@ -205,7 +206,7 @@ def test_a_worker_killed_in_the_middle(spark, orders):
     killed = []
 
     def kill_one():
-        until = time.monotonic() + 60
+        until = time.monotonic() + patient(60)
         while not killed and time.monotonic() < until:
             for pid in writers_of(orders.path.parent):
                 os.kill(pid, signal.SIGKILL)
@@ -311,7 +312,7 @@ def test_text_on_spark(spark, tmp_path):
     table = tmp_path / "t"
     spark.range(50).repartition(5).write.option("header", True).csv(str(table))
     before = sorted(row.id for row in spark.read.option("header", True).csv(str(table)).collect())
-    outcome = packstone.open(str(table), spark=spark).compact(MergeOptions(min_files=2, header_lines=1))
+    outcome = packstone.open(str(table), spark=spark).compact(HiveOptions(min_files=2, header_lines=1))
     assert len(outcome.units) == 1
     assert sorted(row.id for row in spark.read.option("header", True).csv(str(table)).collect()) == before
 

@@ -14,8 +14,8 @@ sys.path.insert(0, str(Path(__file__).parents[1]))  # for filter_model: tests ar
 from filter_model import INTEGERS, SCHEMA, batch_of, random_filter, random_rows, random_value
 
 import packstone
-from packstone.pruning.evaluate import evaluate, select
-from packstone.pruning.resolve import prepare_filter, resolve
+from packstone.query.filter.evaluate import evaluate, select
+from packstone.query.filter.resolve import prepare_filter, resolve
 
 
 def _value(rng, name):
@@ -29,6 +29,7 @@ def _value(rng, name):
             return value
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("zone", ["UTC", "Europe/Berlin"])
 def test_spark_says_the_same(spark, hostile, tmp_path, zone):
     """TRUE, FALSE and unknown are Spark's in ANSI mode, for literals of every kind that it compares."""
@@ -67,13 +68,14 @@ def test_spark_gets_values_of_the_columns_own_types(spark, hostile, tmp_path):
         assert evaluate(node, batch).to_pylist() == list(expected), str(node)
 
 
+@pytest.mark.slow
 def test_dataframes_compare_decimals_exactly(spark, hostile, tmp_path, monkeypatch):
     """Read by Spark's own reader or by tasks, a literal with more digits than the column is between its values."""
     hostile({"spark.sql.session.timeZone": "UTC"})
     values = [Decimal(number) for number in (-2, -1, 0, 1, 2, 3, 10**37, 10**38 - 1)]
-    table = packstone.SegmentTable.create(str(tmp_path / "t"), "d decimal(38,0), e decimal(38,37), n long")
+    table = packstone.create(str(tmp_path / "t"), "d decimal(38,0), e decimal(38,37), n long")
     shifted = [Decimal(f"{value:f}e-37") for value in values]  # exact, unlike what is computed
-    table.load(
+    table.segments.load(
         pa.table(
             {
                 "d": pa.array(values, pa.decimal128(38, 0)),
@@ -88,6 +90,6 @@ def test_dataframes_compare_decimals_exactly(spark, hostile, tmp_path, monkeypat
         "n = 1.00000000000000000000000000001": 0, "d = 2.0": 1, "NOT (d = 1.5 OR upper(string(n)) = 'X')": 8,
     }  # fmt: skip
     for few_bytes in (0, 64 << 20):
-        monkeypatch.setattr("packstone.spark.scan_frames._FEW_BYTES", few_bytes)
+        monkeypatch.setattr("packstone.spark.frames._FEW_BYTES", few_bytes)
         found = {where: table.scan(["n"], where).to_df(spark, driver_bytes=0).count() for where in wanted}
         assert found == wanted

@@ -11,7 +11,7 @@ import pytest
 from float_files import FILTERS, draw_files, merge_files, new_mistakes
 from footer_edit import set_created_by
 
-from packstone import HiveTable, MergeOptions
+from packstone import HiveOptions, Table
 
 SCHEMA = "id long, x double, f float, s struct<a: double, b: float>, l array<double>"
 
@@ -55,6 +55,7 @@ def check_seed(spark, folder, seed, *, filters):
         assert not new_mistakes(was[at], now[at], right[at]), (seed, one.to_sql())
 
 
+@pytest.mark.slow
 def test_spark_finds_what_it_found(spark, hostile, tmp_path):
     """Spark judges no row wrongly by a filter that it judged rightly before the merge, whoever wrote the files."""
     hostile({"spark.sql.parquet.filterPushdown": "true"})  # put back afterwards
@@ -85,20 +86,21 @@ def test_int96_is_the_same_time(spark, hostile, tmp_path, name):
         set_created_by(path, name)
     shown = "select date_format(ts, 'HH:mm') from parquet.`{}` order by 1"
     before = spark.sql(shown.format(folder)).collect()
-    HiveTable(str(folder)).compact(MergeOptions(min_files=2))
+    Table(str(folder)).compact(HiveOptions(min_files=2))
     assert len(list(folder.iterdir())) == 1
     assert spark.sql(shown.format(folder)).collect() == before
 
 
+@pytest.mark.slow
 def test_lz4_of_spark(spark, tmp_path):
     """Spark's lz4 is Hadoop's, which PyArrow reads and does not write: left alone with the reason, or changed."""
     folder = tmp_path / "t"
     rows = spark.range(0, 400_000, 1, 4).selectExpr("id", "sha2(cast(id as string), 256) as text")
     rows.write.option("compression", "lz4").parquet(str(folder))
-    outcome = HiveTable(str(folder)).compact(MergeOptions(min_files=2))
+    outcome = Table(str(folder)).compact(HiveOptions(min_files=2))
     assert outcome.units == ()
     assert sum("Hadoop's LZ4" in skip.why for skip in outcome.skipped) == len(list(folder.glob("*.parquet")))
-    HiveTable(str(folder)).compact(MergeOptions(min_files=2, codec="zstd"))
+    Table(str(folder)).compact(HiveOptions(min_files=2, codec="zstd"))
     assert len(list(folder.glob("*.parquet"))) == 1
     assert spark.read.parquet(str(folder)).exceptAll(rows).count() == 0
     assert spark.read.parquet(str(folder)).count() == 400_000

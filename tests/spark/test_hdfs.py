@@ -20,11 +20,13 @@ def test_the_classic_merge_on_spark(spark, hdfs, hdfs_lake, packstone, monkeypat
     """``merge hdfs://host:port/ /path 120M`` runs as a Spark job; Spark reads the same rows before and after."""
     monkeypatch.delenv("PACKSTONE_ENGINE")
     before = read_ids(spark, hdfs_lake)
-    arguments = ("merge", f"{hdfs.url}/", f"{hdfs_lake.inside}/f=parquet", "120M", "--measure-read")
+    arguments = ("merge", f"{hdfs.url}/", f"{hdfs_lake.inside}/f=parquet", "120M")
     done = packstone(*arguments, "--engine", "spark", "--format", "json")
     assert (done.code, done.json["status"], done.json["files_after"]) == (0, "committed", 1), done
     assert len(hdfs_lake.names("f=parquet")) == 1
     assert read_ids(spark, hdfs_lake) == before == hdfs_lake.ids
+    proved = packstone("verify", done.json["run"], hdfs_lake.address, "--measure-read", "--format", "json").json
+    assert [reading["files_after"] for reading in proved["read_times"]] == [1, 1]
     assert packstone("restore", done.json["run"], hdfs_lake.address, "--yes").code == 0
     assert hdfs_lake.content() == hdfs_lake.before
     assert read_ids(spark, hdfs_lake) == before

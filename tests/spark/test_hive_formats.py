@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 
 import pytest
+from patience import patient
 
 CODECS = "org.apache.hadoop.io.compress."
 PACKED = {"hive.exec.compress.output": "true"}
@@ -48,7 +49,7 @@ PROGRAM = """
 import hashlib, json, os, sys
 from pathlib import Path
 import packstone
-from packstone import MergeOptions
+from packstone import HiveOptions
 from pyspark.sql import SparkSession
 
 root, tables = sys.argv[1], json.loads(sys.argv[2])
@@ -88,7 +89,7 @@ for name, (stored, settings) in tables.items():
     folder = Path(root, "warehouse", name)
     before = look(name)
     table = packstone.open(str(folder), spark=spark)
-    outcome = table.compact(MergeOptions(min_files=2))
+    outcome = table.compact(HiveOptions(min_files=2))
     after = look(name)
     proof = table.verify(outcome.run).to_json()["status"]
     table.restore(outcome.run)
@@ -102,7 +103,7 @@ spark.stop()
 def check_tables(program, tmp_path, tables):
     """Let Hive write the tables, merge them, and compare what Spark with Hive reads."""
     child = program(PROGRAM, tmp_path, json.dumps(tables))
-    out, _ = child.communicate(timeout=550)
+    out, _ = child.communicate(timeout=patient(550))
     log = (tmp_path / "program0.log").read_text()
     assert child.returncode == 0, log[-3000:]
     found = {line["name"]: line for line in map(json.loads, out.splitlines())}

@@ -6,18 +6,21 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
+from patience import patient
 
 from packstone.errors import InvalidInputError, UnavailableError
 from packstone.runs.clock import system_clock
-from packstone.service.load_options import LoadOptions
-from packstone.service.segment_load import load_files, load_frame
 from packstone.spark.engine import SparkEngine
+from packstone.spark.frames import SparkFrames
 from packstone.spark.session import SparkHandle
 from packstone.storage.local import LocalFileIO
-from packstone.tables.segments.column_types import parse_columns
-from packstone.tables.segments.commit import create_table
-from packstone.tables.segments.segment_file import read_segment_file
-from packstone.tables.segments.status_files import read_latest
+from packstone.tables.segments.format.columns import parse_columns
+from packstone.tables.segments.format.commit import create_table
+from packstone.tables.segments.format.segment_file import read_segment_file
+from packstone.tables.segments.format.status_files import read_latest
+from packstone.tables.segments.leftovers import list_attempts
+from packstone.tables.segments.load import load_files, load_frame
+from packstone.tables.segments.load_options import LoadOptions
 
 IO = LocalFileIO()
 SCHEMA = "id long, name string, at timestamp, price decimal(12,2), tags array<string>, props map<string,int>"
@@ -32,7 +35,7 @@ class Table:
 
     def load(self, frame, **options):
         """Load a frame."""
-        return load_frame(IO, self.path, frame, options=LoadOptions(**options))
+        return load_frame(IO, self.path, frame, frames=SparkFrames(), options=LoadOptions(**options))
 
     def contents(self):
         """The segment files."""
@@ -87,7 +90,7 @@ def test_scopes(spark, table, scope, runs):
         keys.setdefault(file.run, []).extend((name is not None, name or "", number) for name, number in found)
     if scope != "NO_SORT":
         assert all(run == sorted(run) for run in keys.values())
-    assert not list(Path(f"{table.path}/Metadata/attempts").iterdir())
+    assert list_attempts(IO, table.path) == ()
 
 
 def test_values_are_those_that_spark_has(spark, table):
@@ -171,16 +174,17 @@ def test_files_by_spark(spark, table, tmp_path, scope):
 
 CONNECT = """
 import sys
+from packstone.spark.frames import SparkFrames
 from packstone.spark.session import SparkSettings, open_spark
-from packstone.service.segment_load import load_frame
-from packstone.service.load_options import LoadOptions
+from packstone.tables.segments.load import load_frame
+from packstone.tables.segments.load_options import LoadOptions
 from packstone.storage.local import LocalFileIO
 
 handle = open_spark(SparkSettings(remote="local[2]", log_path=sys.argv[2]))
 assert handle.is_connect
 frame = handle.spark.range(0, 1000, 1, 3).selectExpr("id", "concat('n', id % 7) as name")
 for scope in ("LOCAL_SORT", "GLOBAL_SORT"):
-    report = load_frame(LocalFileIO(), sys.argv[1], frame, options=LoadOptions(sort_scope=scope))
+    report = load_frame(LocalFileIO(), sys.argv[1], frame, frames=SparkFrames(), options=LoadOptions(sort_scope=scope))
     print(report.rows, report.runs)
 handle.stop()
 """
@@ -193,6 +197,6 @@ def test_spark_connect(table, program, tmp_path):
     if importlib.metadata.version("pyspark").startswith("3."):
         pytest.skip("the server is a package of its own before Spark 4")
     child = program(CONNECT, table.path, tmp_path / "logs" / "spark.log")
-    out, _ = child.communicate(timeout=180)
+    out, _ = child.communicate(timeout=patient(180))
     assert out == "1000 3\n1000 1\n", (tmp_path / "program0.log").read_text()[-3000:]
     assert table.ids() == Counter(dict.fromkeys(range(1000), 2))

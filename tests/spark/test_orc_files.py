@@ -7,9 +7,9 @@ import pytest
 from orc_files import change_footer, change_type
 from pyarrow import orc
 
-from packstone import HiveTable, MergeOptions
-from packstone.rewrite.data_files.orc_output import OrcOutput
-from packstone.rewrite.merge.merge_spec import FileFormat, OutputSpec
+from packstone import HiveOptions, Table
+from packstone.rewrite.data_files.orc_rows import OrcOutput
+from packstone.rewrite.merge_tree.spec import DataFormat, OutputSpec
 from packstone.storage.local import LocalFileIO
 
 FILES = 5
@@ -69,7 +69,7 @@ def counts_of(spark, folder, filters):
 
 def compact(folder):
     """Merge the folder to one file; name the way."""
-    outcome = HiveTable(str(folder)).compact(MergeOptions(min_files=2))
+    outcome = Table(str(folder)).compact(HiveOptions(min_files=2))
     (unit,) = outcome.units
     assert (len(unit.inputs), outcome.skipped) == (FILES, ())
     assert len(list(folder.iterdir())) == 1
@@ -177,7 +177,7 @@ def test_writers_in_two_zones(spark, tmp_path):
         for path in (tmp_path / zone).iterdir():
             path.rename(folder / f"{number}{path.name}")
     before = rows_of(spark, folder)
-    outcome = HiveTable(str(folder)).compact(MergeOptions(min_files=2))
+    outcome = Table(str(folder)).compact(HiveOptions(min_files=2))
     assert [(len(unit.inputs), unit.how) for unit in outcome.units] == [(2 * FILES, "stitch")]
     assert rows_of(spark, folder) == before
     (path,) = folder.iterdir()
@@ -208,6 +208,7 @@ FLOAT_FILTERS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rows", [250, 25_000])
 def test_filters_on_floats(spark, tmp_path, hostile, rows):
     """NaN, infinities and both zeros: statistics of the merged file hide no row that a filter found before."""
@@ -238,7 +239,7 @@ def test_times_before_1970_behind_an_index(spark, tmp_path, hostile, codec):
             "noise": [f"{at * 7919 % 99_991}" * 9 for at in range(rows)],
         }
     )
-    spec = OutputSpec(directory=str(tmp_path), file_format=FileFormat.ORC, compression=codec, block_bytes=1 << 18)
+    spec = OutputSpec(directory=str(tmp_path), file_format=DataFormat.ORC, compression=codec, block_bytes=1 << 18)
     output = OrcOutput(LocalFileIO(), str(tmp_path / "a.orc"), schema=table.schema, output=spec, sample=table)
     output.write(table)
     output.close()

@@ -12,23 +12,24 @@ import time
 from pathlib import Path
 
 import pytest
+from patience import patient
 
-from packstone.model.merge_options import MergeOptions
-from packstone.service.hive_table import HiveTable
+from packstone.pipeline.table import Table
+from packstone.tables.hive.options import HiveOptions
 
 REPO = Path(__file__).parents[2]
-OPTIONS = MergeOptions(min_files=2)
+OPTIONS = HiveOptions(min_files=2)
 
 CONNECT = """
 import sys, threading
 import packstone
-from packstone import MergeOptions
-from packstone.service.hive_table import HiveTable
-from packstone.service.open_table import spark_engine
+from packstone import HiveOptions
+from packstone.pipeline.table import Table
+from packstone.pipeline.open import spark_engine
 from packstone.spark.session import SparkSettings, open_spark
 
-options = MergeOptions(min_files=2)
-handle = open_spark(SparkSettings(remote="local[2]", log_path=sys.argv[2]))  # as `packstone compact --remote` does
+options = HiveOptions(min_files=2)
+handle = open_spark(SparkSettings(remote="local[2]", log_path=sys.argv[2]))  # a server on this machine
 assert handle.is_ours and handle.is_connect
 spark = handle.spark
 spark.addTag("the-callers")
@@ -55,7 +56,7 @@ def test_spark_connect_gives_the_same_result(orders, program, tmp_path):
         pytest.skip("the server is a package of its own before Spark 4")
     before = orders.write().ids()
     child = program(CONNECT, orders.path, tmp_path / "logs" / "spark.log")
-    out, _ = child.communicate(timeout=120)
+    out, _ = child.communicate(timeout=patient(120))
     assert out == "done\n", (tmp_path / "program0.log").read_text()[-3000:]
     assert len(orders.files()) == 3
     assert orders.ids() == before
@@ -63,13 +64,13 @@ def test_spark_connect_gives_the_same_result(orders, program, tmp_path):
 
 DRIVER = """
 import sys
-from packstone.service.hive_table import HiveTable
-from packstone.service.open_table import spark_engine
+from packstone.pipeline.table import Table
+from packstone.pipeline.open import spark_engine
 from packstone.spark.session import SparkSettings
-from packstone import MergeOptions
+from packstone import HiveOptions
 
 engine = spark_engine(SparkSettings(master="local[2]", log_path=sys.argv[2]))
-HiveTable(sys.argv[1], engine=engine).compact(MergeOptions(min_files=2))
+Table(sys.argv[1], engine=engine).compact(HiveOptions(min_files=2))
 """
 
 
@@ -101,7 +102,7 @@ def test_a_killed_driver_leaves_the_table_intact(orders, program, tmp_path):
     before = orders.write(partitions=2, files=6, rows=3_000, width=4_000).ids()
     content = {path: path.stat().st_mtime_ns for path in orders.files()}
     child = program(DRIVER, orders.path, tmp_path / "logs" / "spark.log")
-    until = time.monotonic() + 60
+    until = time.monotonic() + patient(60)
     while not [path for path in orders.staged() if path.suffix == ".data"]:
         assert time.monotonic() < until, (tmp_path / "program0.log").read_text()[-3000:]
         time.sleep(0.01)
@@ -111,14 +112,14 @@ def test_a_killed_driver_leaves_the_table_intact(orders, program, tmp_path):
         os.kill(pid, signal.SIGKILL)
     child.wait()
 
-    HiveTable(str(orders.path)).recover()
+    Table(str(orders.path)).recover()
 
     assert {path: path.stat().st_mtime_ns for path in orders.files()} == content
-    until = time.monotonic() + 60
+    until = time.monotonic() + patient(60)
     while any(is_running(pid) for pid in workers) and time.monotonic() < until:
         time.sleep(0.05)
     assert {path: path.stat().st_mtime_ns for path in orders.files()} == content
-    outcome = HiveTable(str(orders.path)).compact(OPTIONS)
+    outcome = Table(str(orders.path)).compact(OPTIONS)
     assert outcome.files_after == len(orders.files()) == 2
     assert orders.ids() == before
 
@@ -140,7 +141,7 @@ def test_spark_submit(orders, spark_env, tmp_path):
     done = subprocess.run(
         [str(submit), *options, *jvm, *job],
         env={**spark_env, "SPARK_HOME": str(Path(pyspark.__file__).parent), "PYSPARK_DRIVER_PYTHON": sys.executable},
-        capture_output=True, text=True, check=False, timeout=120, cwd=tmp_path,
+        capture_output=True, text=True, check=False, timeout=patient(120), cwd=tmp_path,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr[-3000:]
     said = json.loads(done.stdout)
@@ -153,8 +154,8 @@ def test_the_command_starts_spark_quietly(orders, spark_env, tmp_path):
     before = orders.write(partitions=2).ids()
     command = [str(Path(sys.executable).with_name("packstone")), "compact", str(orders.path), "--format", "json"]
     done = subprocess.run(
-        [*command, "--master", "local[2]"], env=spark_env, capture_output=True, text=True, check=False, timeout=120,
-        cwd=tmp_path,
+        [*command, "--engine", "local[2]"], env=spark_env, capture_output=True, text=True, check=False,
+        timeout=patient(120), cwd=tmp_path,
     )  # fmt: skip
     assert (done.returncode, done.stderr) == (0, "")
     assert json.loads(done.stdout)["files_after"] == 2

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 import packstone
-from packstone.model.paimon_options import PaimonOptions, PaimonStrategy
 from packstone.spark import engine
+from packstone.tables.paimon.options import PaimonOptions, PaimonStrategy
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 

@@ -5,11 +5,12 @@ from collections import Counter
 from functools import reduce
 
 import pyarrow as pa
+import pytest
 from pyspark.sql import DataFrame
 from tests.random_scan import SCHEMA, random_filter, random_table
 
 import packstone
-from packstone.model.segment_options import SegmentOptions
+from packstone.tables.segments.options import SegmentOptions
 
 FILTERS = 16
 # Rows that Spark's reader would not find, where NaN stands beside numbers.
@@ -28,17 +29,16 @@ def frame_of(spark, rows):
     return spark.createDataFrame(rows.to_pylist(), f"{SCHEMA}, row long") if is_old else spark.createDataFrame(rows)
 
 
+@pytest.mark.slow
 def test_dataframes_of_random_scans(spark, hostile, tmp_path):
     """Before and after a merge, by tasks and by the driver; something is left out, and no row is lost."""
     hostile({"spark.sql.session.timeZone": "UTC"})
     rng, loads = random.Random(14), []
     properties = {"TABLE_BLOCKLET_ROWS": "1000", "BLOOM_COLUMNS": "id,s,ts"}
-    table = packstone.SegmentTable.create(
-        str(tmp_path / "t"), f"{SCHEMA}, row long", sort_by=["s", "id"], properties=properties
-    )
+    table = packstone.create(str(tmp_path / "t"), f"{SCHEMA}, row long", sort_by=["s", "id"], properties=properties)
     for _ in range(4):
         loads.append(numbered(rng, sum(one.num_rows for one in loads)))
-        table.load(loads[-1])
+        table.segments.load(loads[-1])
     filters = [*OF_NAN, *(random_filter(rng)[0] for _ in range(FILTERS - len(OF_NAN)))]
     # From memory, because statistics of Parquet files leave NaN out, and Spark believes them.
     whole = frame_of(spark, pa.concat_tables(loads))

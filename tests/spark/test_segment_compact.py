@@ -9,13 +9,14 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from segment_lake import SegmentLake
 
-from packstone.model.segment_options import SegmentOptions
-from packstone.service.load_options import LoadOptions
-from packstone.service.segment_compact import compact_segments
-from packstone.service.segment_load import load_frame
+from packstone.pipeline.table import Table
 from packstone.spark.engine import SparkEngine
+from packstone.spark.frames import SparkFrames
 from packstone.spark.session import SparkHandle
 from packstone.storage.local import LocalFileIO
+from packstone.tables.segments.load import load_frame
+from packstone.tables.segments.load_options import LoadOptions
+from packstone.tables.segments.options import SegmentOptions
 
 IO = LocalFileIO()
 SCHEMA = "id long, name string, at timestamp, price decimal(12,2), tags array<string>"
@@ -35,13 +36,13 @@ def test_loads_of_frames_are_merged_by_spark(spark, tmp_path, columns):
     lake = SegmentLake(tmp_path / "t").create(SCHEMA, TABLE_BLOCKLET_ROWS=1000, **more)
     for at in range(8):
         frame = spark.range(at * 2000, at * 2000 + 2000, 1, 2).selectExpr(*ROWS)
-        load_frame(IO, lake.table, frame, options=LoadOptions())
+        load_frame(IO, lake.table, frame, frames=SparkFrames(), options=LoadOptions())
     before = sorted(map(str, spark.read.parquet(*lake.files()).collect()))
     engine = SparkEngine(SparkHandle(spark, is_ours=False), IO)
-    outcome = compact_segments(IO, lake.table, SegmentOptions(task_bytes=30_000), engine=engine)
+    outcome = Table(lake.table, io=IO, engine=lambda: engine).compact(SegmentOptions(task_bytes=30_000))
     assert outcome.status == "committed", outcome.skipped
     assert lake.ids() == ["0.1", "4.1"]
     assert len(outcome.units[0].outputs) > 1
     assert sorted(map(str, spark.read.parquet(*lake.files()).collect())) == before
     assert lake.problems() == []
-    assert not list((lake.path / "Metadata/attempts").iterdir())
+    assert lake.open_runs() == []

@@ -6,6 +6,7 @@ import pytest
 from tests import size_shapes
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("times", ["INT96", "TIMESTAMP_MICROS"])
 @pytest.mark.parametrize("version", ["v1", "v2"])
 def test_files_of_spark_do_not_grow(spark, packstone, lake, tmp_path, version, times):

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from packstone import HiveTable, MergeOptions
+from packstone import HiveOptions, Table
 from packstone.model.unit import How
 
 ROWS = 4_000
@@ -49,6 +49,7 @@ def write_files(folder, *, pages):
         )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("pages", ["1.0", "2.0"])
 def test_spark_reads_a_spliced_file(spark, tmp_path, pages):
     """The vectorised reader and the plain one see the same rows, split anywhere, with filters pushed down."""
@@ -58,7 +59,7 @@ def test_spark_reads_a_spliced_file(spark, tmp_path, pages):
     was = spark.read.parquet(str(folder))
     rows, counts = sorted(map(str, was.collect())), [was.where(one).count() for one in FILTERS]
 
-    outcome = HiveTable(str(folder)).compact(MergeOptions(min_files=2))
+    outcome = Table(str(folder)).compact(HiveOptions(min_files=2))
 
     assert [unit.how for unit in outcome.units] == [How.SPLICE]
     for vectorised in ("true", "false"):

@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from packstone.errors import CorruptionError, InvalidInputError
-from packstone.storage.avro_columns import read_columns
-from packstone.storage.avro_container import write_records
+from packstone.rewrite.formats.avro_file import read_columns, write_records
 
 SCHEMA = {
     "type": "record",

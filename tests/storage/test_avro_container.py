@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from packstone.errors import CorruptionError, InvalidInputError
-from packstone.storage.avro_container import AvroWriter, read_header, read_records, write_records
+from packstone.rewrite.formats.avro_file import AvroWriter, read_header, read_records, write_records
 
 SCHEMA = {
     "type": "record",

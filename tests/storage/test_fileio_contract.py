@@ -12,9 +12,9 @@ import pytest
 
 from packstone.model.files import Permissions
 from packstone.storage.faulty import FaultyFileIO
-from packstone.storage.fileio import Kind
+from packstone.storage.fileio import EntryKind
 from packstone.storage.hdfs import HdfsFileIO
-from packstone.storage.hdfs_settings import HdfsSettings
+from packstone.storage.hdfs_connection import HdfsSettings
 from packstone.storage.local import LocalFileIO
 from packstone.storage.memory import MemoryFileIO
 from packstone.storage.s3 import S3FileIO, S3Settings
@@ -179,7 +179,7 @@ def test_listing_and_stat_agree(store):
     io.make_dirs(f"{folder}/d/e")
     io.replace(f"{folder}/d/e/f", b"")
     entries = {entry.name: entry for entry in io.list_dir(folder)}
-    assert {name: entry.kind for name, entry in entries.items()} == {"a": Kind.FILE, "d": Kind.DIRECTORY}
+    assert {name: entry.kind for name, entry in entries.items()} == {"a": EntryKind.FILE, "d": EntryKind.DIRECTORY}
     assert entries["a"] == io.stat(f"{folder}/a")
     assert entries["a"].size_bytes == 5
     assert io.stat(f"{folder}/gone") is None
@@ -196,7 +196,7 @@ def test_make_dirs_may_be_repeated(store):
     for _ in range(2):
         io.make_dirs(f"{folder}/x/y/z")
     io.replace(f"{folder}/x/y/z/a", b"")
-    assert io.stat(f"{folder}/x/y/z").kind is Kind.DIRECTORY
+    assert io.stat(f"{folder}/x/y/z").kind is EntryKind.DIRECTORY
 
 
 def test_permissions_are_set(store):

@@ -12,13 +12,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from hdfs_cluster import NameNodeProxy, write_settings
+from patience import patient
 
 from packstone.errors import InvalidInputError
 from packstone.storage import hdfs as hdfs_module
-from packstone.storage.fileio import Kind
+from packstone.storage.fileio import EntryKind
 from packstone.storage.hdfs import HdfsFileIO
-from packstone.storage.hdfs_errors import as_os_errors
-from packstone.storage.hdfs_settings import HdfsSettings
+from packstone.storage.hdfs_connection import HdfsSettings, as_os_errors
 
 
 @pytest.fixture
@@ -61,7 +61,7 @@ def test_an_executor_acts_as_the_drivers_user(hdfs, io_and_folder, environment, 
     sent = pickle.dumps(HdfsFileIO(HdfsSettings.from_environment(folder, {**hdfs.env, **environment})))
     command = [sys.executable, "-c", AS_SENT, sent.hex(), f"{folder}/{user}"]
     env = {"PATH": os.defpath, "USER": "nobody", "SPARK_USER": "somebody-else"}
-    subprocess.run(command, env=env, check=True, timeout=60)
+    subprocess.run(command, env=env, check=True, timeout=patient(60))
     assert hdfs.client().get_file_info(f"{folder}/{user}".removeprefix(hdfs.url)).owner == user
 
 
@@ -74,7 +74,7 @@ def test_folders_of_other_users_do_not_hide_the_space(hdfs, io_and_folder):
     program = "import pickle, sys; print(pickle.loads(bytes.fromhex(sys.argv[1])).free_bytes(sys.argv[2]))"
     sent = pickle.dumps(HdfsFileIO(HdfsSettings.from_environment(folder, {**hdfs.env, "HADOOP_USER_NAME": "etl"})))
     command = [sys.executable, "-c", program, sent.hex(), f"{folder}/mine"]
-    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=patient(60))
     assert int(done.stdout) > 1 << 40
 
 
@@ -160,8 +160,8 @@ def test_a_directory_is_told_as_one_whatever_its_name():
 def test_the_root_and_what_is_above(io_and_folder, hdfs):
     """The authority alone is the root folder; what path algebra makes above it is nothing, not an error."""
     io, _ = io_and_folder
-    assert io.stat(hdfs.url).kind is Kind.DIRECTORY
-    assert io.stat(f"{hdfs.url}/").kind is Kind.DIRECTORY
+    assert io.stat(hdfs.url).kind is EntryKind.DIRECTORY
+    assert io.stat(f"{hdfs.url}/").kind is EntryKind.DIRECTORY
     assert [io.stat(path) for path in ("hdfs:/", "hdfs:", "/", "hdfs://other:1/x")] == [None] * 4
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from packstone.errors import CorruptionError
 from packstone.model.files import Permissions
-from packstone.storage.fileio import MAX_WHOLE_BYTES, Kind
+from packstone.storage.fileio import MAX_WHOLE_BYTES, EntryKind
 from packstone.storage.local import LocalFileIO
 
 NOBODY = 65_534
@@ -94,8 +94,8 @@ def test_links_are_named_not_followed(tmp_path):
     (tmp_path / "file").write_bytes(b"rows")
     (tmp_path / "good").symlink_to("file")
     (tmp_path / "bad").symlink_to("nowhere")
-    assert {e.name: e.kind for e in io.list_dir(str(tmp_path))}["good"] is Kind.LINK
-    assert io.stat(str(tmp_path / "bad")).kind is Kind.LINK
+    assert {e.name: e.kind for e in io.list_dir(str(tmp_path))}["good"] is EntryKind.LINK
+    assert io.stat(str(tmp_path / "bad")).kind is EntryKind.LINK
     io.move(str(tmp_path / "good"), str(tmp_path / "moved"))
     assert (tmp_path / "moved").is_symlink()
     with pytest.raises(FileExistsError):
@@ -201,7 +201,7 @@ def test_what_cannot_be_read_whole(tmp_path, kind):
     else:
         path.symlink_to(kind)
     handles = len(os.listdir("/proc/self/fd"))  # noqa: PTH208 - counted, not named
-    with pytest.raises(CorruptionError, match=r"record\.json (should be a file, and is a|has more than 256 MB)"):
+    with pytest.raises(CorruptionError, match=r"record\.json (should be a file, but is a|is larger than 256 MB)"):
         LocalFileIO().read_bytes(str(path))
     assert len(os.listdir("/proc/self/fd")) == handles  # noqa: PTH208
     if server is not None:

@@ -5,10 +5,9 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from packstone.strategy.append_bins import AppendOptions, append_strategy, is_candidate
-from packstone.strategy.append_view import AppendFile, AppendView, roll
+from packstone.strategy.append_bins import AppendFile, AppendOptions, AppendView, append_strategy, is_candidate, roll
 from packstone.strategy.bucketed_append import BucketedAppendOptions, bucketed_append_strategy
-from packstone.strategy.fixpoint import run_round, to_fixpoint
+from packstone.strategy.pick import run_round, to_fixpoint
 
 sizes = st.one_of(st.integers(0, 30), st.integers(0, 600))
 files = st.builds(

@@ -3,13 +3,11 @@
 import pytest
 
 from packstone.errors import InvalidInputError
-from packstone.model.exact_size import ExactSize
 from packstone.model.segment import Segment, SegmentId
+from packstone.model.sizes import ExactSize
 from packstone.model.sorted_run import Level, SortedRun
 from packstone.strategy.custom import CustomOptions, check_ids, pick_custom
-from packstone.strategy.fixpoint import to_fixpoint
-from packstone.strategy.force_up_level0 import gentle_interval
-from packstone.strategy.pick import Decision, Pick, Reason, Skip
+from packstone.strategy.pick import Decision, Pick, Reason, Skip, to_fixpoint
 from packstone.strategy.segment_view import SegmentView
 from packstone.strategy.small_files import Candidate, SmallFilesOptions, small_files_strategy, split_adjacent
 from packstone.strategy.tree_view import note_odd_runs
@@ -62,11 +60,4 @@ def test_custom_needs_ids():
 def test_a_level_above_the_top_is_noted():
     """The table counts as having more levels than it is configured with."""
     (note,) = note_odd_runs((SortedRun(level=7, size_bytes=1),), level_count=6)
-    assert note == "a run stands on level 7, so the table counts as having 8 levels"
-
-
-def test_gentle_interval_as_paimon_sets_it():
-    """Twice the trigger unless given, and never below the trigger."""
-    assert gentle_interval(5) == 10
-    assert gentle_interval(5, 7) == 7
-    assert gentle_interval(5, 3) == 5
+    assert note == "a run is on level 7, so the table counts as having 8 levels"

@@ -10,33 +10,39 @@ from itertools import count, groupby
 from pathlib import Path
 
 import pytest
+from section_model import apply_section_plan
 
 from packstone.errors import PackstoneError
-from packstone.model.exact_size import ExactSize
 from packstone.model.segment import Segment, SegmentId
-from packstone.model.sizes import parse_bytes
+from packstone.model.sizes import ExactSize, parse_bytes
 from packstone.model.sorted_run import SortedRun, TreeFile
 from packstone.strategy import (
     append_bins,
     bucketed_append,
     custom,
-    days,
     force_up_level0,
     full,
     major,
     minor,
     universal,
 )
-from packstone.strategy.append_view import AppendFile, AppendView
-from packstone.strategy.fixpoint import run_round, to_fixpoint
-from packstone.strategy.levels import highest_level, sort_runs
-from packstone.strategy.offpeak import OffPeakHours
-from packstone.strategy.pick import Decision, Pick, Skip
-from packstone.strategy.sections import SectionOptions, apply_section_plan, plan_sections, split_sections
+from packstone.strategy import (
+    segment_view as days,
+)
+from packstone.strategy.append_bins import AppendFile, AppendView
+from packstone.strategy.pick import Decision, Pick, Skip, run_round, to_fixpoint
+from packstone.strategy.sections import SectionOptions, plan_sections, split_sections
 from packstone.strategy.segment_view import SegmentView, begin_command
 from packstone.strategy.small_files import Candidate, SmallFilesOptions, pick_small_files
-from packstone.strategy.tree_view import TreeView, apply_tree_decision, check_runs, note_odd_runs
-from packstone.strategy.universal import Generation, UniversalOptions
+from packstone.strategy.tree_view import (
+    TreeView,
+    apply_tree_decision,
+    check_runs,
+    highest_level,
+    note_odd_runs,
+    sort_runs,
+)
+from packstone.strategy.universal import Generation, OffPeakHours, UniversalOptions
 
 TESTDATA = Path(__file__).parents[1] / "testdata"
 LETTERS = "abcdefghijklmnopqrstuvwxyz"

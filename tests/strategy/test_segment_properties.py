@@ -7,11 +7,10 @@ from hypothesis import strategies as st
 
 from packstone.model.segment import Segment, SegmentId, SegmentStatus
 from packstone.strategy.custom import CustomOptions, custom_strategy
-from packstone.strategy.days import DaysRule, SelectionOptions
-from packstone.strategy.fixpoint import run_round, to_fixpoint
 from packstone.strategy.major import MajorOptions, major_strategy
 from packstone.strategy.minor import MinorOptions, minor_strategy
-from packstone.strategy.segment_view import VALID, SegmentView, begin_command
+from packstone.strategy.pick import run_round, to_fixpoint
+from packstone.strategy.segment_view import VALID, DaysRule, SegmentView, SelectionOptions, begin_command
 
 MB = 2**20
 ids = st.builds(SegmentId, st.integers(0, 30), st.one_of(st.just(0), st.integers(0, 11)))

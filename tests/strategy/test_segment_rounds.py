@@ -5,12 +5,11 @@ import pytest
 from packstone.errors import InvalidInputError
 from packstone.model.segment import Segment, SegmentId
 from packstone.strategy.custom import CustomOptions
-from packstone.strategy.days import DaysRule, SelectionOptions
-from packstone.strategy.fixpoint import to_fixpoint
 from packstone.strategy.major import MajorOptions, major_strategy
 from packstone.strategy.minor import MinorOptions, minor_strategy
+from packstone.strategy.pick import to_fixpoint
 from packstone.strategy.segment_rounds import first_wave, plan_rounds
-from packstone.strategy.segment_view import SegmentView, begin_command
+from packstone.strategy.segment_view import DaysRule, SegmentView, SelectionOptions, begin_command
 
 MB = 2**20
 

@@ -9,20 +9,30 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from packstone.errors import InvalidInputError
-from packstone.model.megabytes import MB
 from packstone.model.segment import Segment, SegmentId
+from packstone.model.sizes import MB
 from packstone.model.sorted_run import SortedRun
-from packstone.strategy.append_bins import AppendOptions, append_strategy
-from packstone.strategy.append_view import AppendView
-from packstone.strategy.days import DaysRule, SelectionOptions
+from packstone.strategy.append_bins import AppendOptions, AppendView, append_strategy
 from packstone.strategy.force_up_level0 import ForceUpLevel0Options, force_up_level0_strategy
 from packstone.strategy.full import FullOptions, full_strategy
 from packstone.strategy.major import MajorOptions, major_strategy
 from packstone.strategy.minor import MinorOptions, minor_strategy
-from packstone.strategy.segment_view import SegmentView
-from packstone.strategy.simulate import MAX_TOTAL_BYTES, Pattern, Schedule, simulate, thin
-from packstone.strategy.simulate_merging import Content, load_content, merge_contents
-from packstone.strategy.simulate_tables import FILE_BYTES, AppendTable, DirectoryTable, segment_table, tree_table
+from packstone.strategy.segment_view import DaysRule, SegmentView, SelectionOptions
+from packstone.strategy.simulate import (
+    FILE_BYTES,
+    MAX_TOTAL_BYTES,
+    AppendTable,
+    Content,
+    DirectoryTable,
+    Pattern,
+    Schedule,
+    load_content,
+    merge_contents,
+    segment_table,
+    simulate,
+    thin,
+    tree_table,
+)
 from packstone.strategy.small_files import SmallFilesOptions, small_files_strategy
 from packstone.strategy.tree_view import TreeView
 from packstone.strategy.universal import Generation, UniversalOptions, universal_strategy
@@ -203,7 +213,7 @@ def test_thinning_keeps_the_last_and_the_order(count, at_most):
         ({"arrivals": 10_001}, "simulate 1 to 10,000"),
         ({"sizes_bytes": ()}, "at least one byte"),
         ({"sizes_bytes": (5, 0)}, "at least one byte"),
-        ({"sizes_bytes": (MAX_TOTAL_BYTES,)}, "imagine less"),
+        ({"sizes_bytes": (MAX_TOTAL_BYTES,)}, "simulate fewer or smaller loads"),
         ({"update_pct": -1}, "between 0 and 100"),
         ({"update_pct": 101}, "between 0 and 100"),
         ({"every_seconds": -1}, "at least 0"),

@@ -4,12 +4,13 @@ from itertools import pairwise
 
 from hypothesis import given
 from hypothesis import strategies as st
+from section_model import apply_section_plan
 
 from packstone.model.sorted_run import SortedRun, TreeFile
-from packstone.strategy.fixpoint import run_round, to_fixpoint
 from packstone.strategy.force_up_level0 import ForceUpLevel0Options, force_up_level0_strategy
 from packstone.strategy.full import FullOptions, full_strategy
-from packstone.strategy.sections import SectionOptions, apply_section_plan, plan_sections, split_sections
+from packstone.strategy.pick import run_round, to_fixpoint
+from packstone.strategy.sections import SectionOptions, plan_sections, split_sections
 from packstone.strategy.tree_view import TreeView
 from packstone.strategy.universal import Generation, UniversalOptions, top_level, universal_strategy
 

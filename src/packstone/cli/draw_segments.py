@@ -1,21 +1,21 @@
-"""How a segment table looks on a terminal: its segments as rows, its properties before and after, its versions."""
+"""Draw a segment table on a terminal: its segments, its properties before and after a change, its versions."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from packstone.cli.draw_parts import name_text, plain_table, short_fingerprint
-from packstone.cli.output import many, plain_text, short_path
-from packstone.model.moment import format_moment
+from packstone.cli.draw_outcome import draw_engine, name_text, plain_table, short_fingerprint
+from packstone.cli.output import plain_text, short_path
 from packstone.model.outcome import Outcome, Status
-from packstone.model.sizes import format_bytes, format_duration
+from packstone.model.sizes import format_bytes, format_duration, plural
+from packstone.model.times import format_moment
 from packstone.tables.segments.show import COLUMNS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from packstone.service.load_options import LoadReport
-    from packstone.service.segment_reports import (
+    from packstone.tables.segments.load_options import LoadReport
+    from packstone.tables.segments.show import (
         DeleteReport,
         Description,
         PropertyChanges,
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
         VersionSummary,
     )
 
-_WIDE = 96  # columns; below, what is the same for every segment is left out
+_WIDE = 96  # a narrower terminal does not show the columns that are the same for every segment
 _ALWAYS_SAME = ("Partition", "File Format")
 _HEADS = {
     "Load Time Taken": "Load Time\nTaken",
@@ -36,8 +36,8 @@ _RIGHT = ("Load Time Taken", "Data Size", "Index Size")
 _STATUS_STYLE = {"Success": "green", "Partial Success": "yellow", "Compacted": "dim", "Marked for Delete": "dim"}
 
 
-def draw_created(console: Any, table: Description) -> None:  # noqa: ANN401 - a rich console
-    """Draw what a new table is."""
+def draw_created(console: Any, table: Description) -> None:
+    """Draw a new table: its columns and the given properties."""
     _head(console, "created", "bold green", table.table)
     _draw_columns(console, table)
     given = [(name, value) for name, value in table.properties if not name.startswith("SORT_")]
@@ -46,8 +46,8 @@ def draw_created(console: Any, table: Description) -> None:  # noqa: ANN401 - a 
         console.print(f"  {name:<{width}}  {plain_text(value)}", style="dim", markup=False)
 
 
-def draw_description(console: Any, table: Description) -> None:  # noqa: ANN401 - a rich console
-    """Draw what a table is, with every property as it counts."""
+def draw_description(console: Any, table: Description) -> None:
+    """Draw a table's columns and the value in effect of every property."""
     _head(console, "segment table", "bold", table.table, f"version {table.version}")
     _draw_columns(console, table)
     given = dict(table.properties)
@@ -57,7 +57,7 @@ def draw_description(console: Any, table: Description) -> None:  # noqa: ANN401 
     console.print(shown)
 
 
-def _draw_columns(console: Any, table: Description) -> None:  # noqa: ANN401 - a rich console
+def _draw_columns(console: Any, table: Description) -> None:
     width = max(len(column.name) for column in table.columns)
     for column in table.columns:
         null = "" if column.nullable else " not null"
@@ -68,7 +68,7 @@ def _draw_columns(console: Any, table: Description) -> None:  # noqa: ANN401 - a
         )
 
 
-def draw_changes(console: Any, changes: PropertyChanges) -> None:  # noqa: ANN401 - a rich console
+def draw_changes(console: Any, changes: PropertyChanges) -> None:
     """Draw properties before and after."""
     if not changes.changes:
         console.print("Nothing to change: the properties have these values already.")
@@ -80,8 +80,8 @@ def draw_changes(console: Any, changes: PropertyChanges) -> None:  # noqa: ANN40
     console.print(table)
 
 
-def draw_segments(console: Any, shown: ShownSegments) -> None:  # noqa: ANN401 - a rich console
-    """Draw CarbonData's columns, ids descending."""
+def draw_segments(console: Any, shown: ShownSegments) -> None:
+    """Draw the segments in CarbonData's columns, ids descending."""
     if not shown.rows:
         console.print(f"{short_path(shown.table)} has no segments at version {shown.version}.", markup=False)
         return
@@ -100,8 +100,8 @@ def draw_segments(console: Any, shown: ShownSegments) -> None:  # noqa: ANN401 -
     console.print(table)
 
 
-def draw_merges(console: Any, outcome: Outcome, *, most: int) -> None:  # noqa: ANN401 - a rich console
-    """Draw the merges of a plan or a run: which segments become which, why or with what proof."""
+def draw_merges(console: Any, outcome: Outcome, *, most: int) -> None:
+    """Draw the merges of a plan or a run: the segments before and after, and the reason or the fingerprint."""
     planned = outcome.status is Status.PLANNED
     table = plain_table("segment", "merged from", right=("bytes",) if planned else ("bytes", "rows", "files"))
     table.add_column("why" if planned else "fingerprint", no_wrap=not planned)
@@ -120,11 +120,11 @@ def draw_merges(console: Any, outcome: Outcome, *, most: int) -> None:  # noqa: 
 
 
 def _few(ids: Sequence[str]) -> str:
-    """Name some segments, or the first and the last of many."""
+    """Name a few segments, or the first and the last of many."""
     return ", ".join(ids) if len(ids) <= _NAMED_IDS else f"{len(ids):,} segments, {ids[0]} to {ids[-1]}"
 
 
-def draw_versions(console: Any, versions: Sequence[VersionSummary]) -> None:  # noqa: ANN401 - a rich console
+def draw_versions(console: Any, versions: Sequence[VersionSummary]) -> None:
     """Draw versions, newest first."""
     table = plain_table("version", "written (UTC)", "by", right=("segments", "rows", "bytes"))
     for one in versions:
@@ -139,8 +139,8 @@ def draw_versions(console: Any, versions: Sequence[VersionSummary]) -> None:  # 
     console.print(table)
 
 
-def draw_delete(console: Any, report: DeleteReport) -> None:  # noqa: ANN401 - a rich console
-    """Say what was deleted, or would be."""
+def draw_delete(console: Any, report: DeleteReport) -> None:
+    """Draw what was deleted, or would be."""
     verb = "would delete" if report.dry_run else "deleted"
     console.print(f"{verb} {report.what}, {format_bytes(report.size_bytes)}", markup=False, soft_wrap=True)
     if not report.dry_run:
@@ -152,27 +152,28 @@ def draw_delete(console: Any, report: DeleteReport) -> None:  # noqa: ANN401 - a
         )
 
 
-def draw_load(console: Any, report: LoadReport) -> None:  # noqa: ANN401 - a rich console
+def draw_load(console: Any, report: LoadReport) -> None:
     """Draw what a load did."""
     if report.segment is None:
         _head(console, "empty", "bold yellow", report.table)
         console.print(plain_text(report.message), markup=False)
         return
-    replaced = ", in place of all rows before" if report.overwrite else ""
+    replaced = ", replacing all previous rows" if report.overwrite else ""
     where = f"segment {report.segment}, version {report.version}{replaced}"
     _head(console, "loaded", "bold green", report.table, where)
-    runs = f", {many(report.runs, 'sorted run')}" if report.runs else ""
+    runs = f", {plural(report.runs, 'sorted run')}" if report.runs else ""
     size = f"{format_bytes(report.data_bytes)}, index {format_bytes(report.index_bytes)}"
-    console.print(f"rows   {report.rows:,} in {many(report.files, 'file')}{runs}; {size}")
+    console.print(f"rows   {report.rows:,} in {plural(report.files, 'file')}{runs}; {size}")
     if report.bad_rows:
         where = f"; see {short_path(f'{report.table}/{report.bad_records}')}" if report.bad_records else ""
-        console.print(f"bad    {many(report.bad_rows, 'row')}{where}", style="yellow", markup=False, soft_wrap=True)
+        console.print(f"bad    {plural(report.bad_rows, 'row')}{where}", style="yellow", markup=False, soft_wrap=True)
     console.print(f"time   {format_duration(report.seconds)}")
+    draw_engine(console, report.engine)
     for unit in report.merged.units if report.merged is not None else ():
         console.print(f"merged {_few(unit.inputs)} → {unit.partition}")
 
 
-def _head(console: Any, word: str, style: str, table: str, more: str = "") -> None:  # noqa: ANN401 - a rich console
+def _head(console: Any, word: str, style: str, table: str, more: str = "") -> None:
     from rich.text import Text
 
     console.print(Text.assemble((word, style), "  ", short_path(table), f"  {more}" if more else ""))

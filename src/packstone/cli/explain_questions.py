@@ -1,24 +1,28 @@
-"""From what was typed to a table and a strategy, one function for each family."""
+"""Turn the arguments of `explain` into a table and a strategy, and define the options of each strategy."""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from decimal import Decimal
+from decimal import Decimal, InvalidOperation
 from typing import TYPE_CHECKING, Any
 
-from packstone.cli.explain_items import read_segments, read_sizes, read_tree
-from packstone.cli.explain_options import SEGMENTS, TREE, foreign_option
-from packstone.cli.explained import Question
+import click
+
+from packstone.cli.explain_answers import Question, read_segments, read_sizes, read_tree
 from packstone.errors import InvalidInputError
-from packstone.model.megabytes import MB, parse_mb
 from packstone.model.segment import SegmentId
-from packstone.strategy.append_bins import AppendOptions, append_strategy
-from packstone.strategy.append_view import DEFAULT_TARGET_BYTES, AppendFile, AppendView
+from packstone.model.sizes import MB, parse_mb
+from packstone.strategy.append_bins import (
+    DEFAULT_TARGET_BYTES,
+    AppendFile,
+    AppendOptions,
+    AppendView,
+    append_strategy,
+)
 from packstone.strategy.custom import CustomOptions, check_ids, custom_strategy
-from packstone.strategy.days import DaysRule, SelectionOptions, as_coded_selection
 from packstone.strategy.force_up_level0 import ForceUpLevel0Options, force_up_level0_strategy
 from packstone.strategy.full import FullOptions, full_strategy
-from packstone.strategy.major import MajorOptions, major_strategy
+from packstone.strategy.major import DEFAULT_MAJOR_SIZE_MB, MajorOptions, major_strategy
 from packstone.strategy.minor import (
     AS_CODED_LEVELS,
     MinorOptions,
@@ -26,6 +30,7 @@ from packstone.strategy.minor import (
     minor_strategy,
     parse_level_threshold,
 )
+from packstone.strategy.segment_view import DaysRule, SelectionOptions, as_coded_selection
 from packstone.strategy.small_files import Candidate, SmallFilesOptions, small_files_strategy
 from packstone.strategy.tree_view import note_odd_runs
 from packstone.strategy.universal import Generation, UniversalOptions, universal_strategy
@@ -36,19 +41,21 @@ if TYPE_CHECKING:
 SMALL_FILES_TARGET_MB = Decimal(120)
 
 
-def ask(strategy: str, items: Sequence[str], typed: dict[str, Any], *, given: set[str]) -> Question[Any, Any]:
-    """Build the table and the strategy; whatever is wrong is one sentence."""
+def build_question(
+    strategy: str, items: Sequence[str], typed: dict[str, Any], *, given: set[str]
+) -> Question[Any, Any]:
+    """Build the table and the strategy; raise InvalidInputError if the arguments do not fit."""
     refusal = foreign_option(strategy, given)
     if refusal is not None:
         raise InvalidInputError(refusal)
     if strategy in TREE:
-        return _ask_tree(strategy, items, typed)
+        return _build_tree(strategy, items, typed)
     if strategy in SEGMENTS:
-        return _ask_segments(strategy, items, typed)
-    return _ask_files(strategy, items, typed)
+        return _build_segments(strategy, items, typed)
+    return _build_files(strategy, items, typed)
 
 
-def _ask_tree(strategy: str, items: Sequence[str], typed: dict[str, Any]) -> Question[Any, Any]:
+def _build_tree(strategy: str, items: Sequence[str], typed: dict[str, Any]) -> Question[Any, Any]:
     universal = UniversalOptions(
         max_size_amp_pct=typed["max_size_amp_pct"],
         size_ratio_pct=typed["size_ratio_pct"],
@@ -69,7 +76,7 @@ def _ask_tree(strategy: str, items: Sequence[str], typed: dict[str, Any]) -> Que
     return Question(view=view, strategy=bound, noun="run", notes=notes)
 
 
-def _ask_segments(strategy: str, items: Sequence[str], typed: dict[str, Any]) -> Question[Any, Any]:
+def _build_segments(strategy: str, items: Sequence[str], typed: dict[str, Any]) -> Question[Any, Any]:
     view = read_segments(items, today=typed["today"])
     build = as_coded_selection if typed["as_coded"] else SelectionOptions
     selection = build(preserve=typed["preserve"], days=typed["days"], days_rule=DaysRule(typed["days_rule"]))
@@ -91,20 +98,20 @@ def _ask_segments(strategy: str, items: Sequence[str], typed: dict[str, Any]) ->
 
 
 def _note_segments(strategy: str, typed: dict[str, Any], *, today: int) -> Iterator[str]:
-    """Say what a reader could take for something else."""
+    """Yield notes about defaults and options that a reader may misunderstand."""
     if typed["today"] is None and typed["days"] and (typed["days_rule"] == DaysRule.RECENT or typed["as_coded"]):
-        yield f"today is taken to be day {today}, the latest load day; give --today for another"
+        yield f"today is day {today}, the latest load day; set --today to change it"
     if strategy == "custom" and (typed["preserve"] or typed["days"]):
-        yield "custom takes the named segments whatever --preserve and --days say"
+        yield "custom merges the given segments and ignores --preserve and --days"
     if strategy == "minor":
         numbers = typed["level_threshold"].split(",")
         if "1" in [number.strip() for number in numbers]:
-            yield "a threshold of 1 is as good as 0: a single segment is never merged"
+            yield "a threshold of 1 has the same effect as 0: a single segment is never merged"
         if typed["as_coded"] and len(numbers) > AS_CODED_LEVELS:
             yield "CarbonData has two levels; the third number is ignored"
 
 
-def _ask_files(strategy: str, items: Sequence[str], typed: dict[str, Any]) -> Question[Any, Any]:
+def _build_files(strategy: str, items: Sequence[str], typed: dict[str, Any]) -> Question[Any, Any]:
     sizes = read_sizes(items)
     if strategy == "small-files":
         small = SmallFilesOptions(
@@ -123,3 +130,240 @@ def _ask_files(strategy: str, items: Sequence[str], typed: dict[str, Any]) -> Qu
     )
     view = AppendView(files=tuple(AppendFile(size_bytes=size) for size in sizes))
     return Question(view=view, strategy=append_strategy(append), noun="file")
+
+
+# ---- options ----
+
+TREE = ("universal", "force-up-level0", "full")
+SEGMENTS = ("minor", "major", "custom")
+
+
+class Megabytes(click.ParamType[Decimal]):
+    """A number of megabytes; decimals are allowed."""
+
+    name = "MB"
+
+    def __init__(self, *, least: str) -> None:
+        self.least = Decimal(least)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Decimal:
+        """Parse the number."""
+        try:
+            number = Decimal(value)
+        except InvalidOperation:
+            self.fail(f"{value!r} is not a number of megabytes.", param, ctx)
+        if not number.is_finite() or number < self.least:
+            self.fail(f"{value} MB is less than {self.least} MB or not a finite number.", param, ctx)
+        return number
+
+
+_AT_LEAST_0 = click.IntRange(min=0)
+_SOME_MB = Megabytes(least="0.000001")
+_append = AppendOptions()
+
+# Heading, the strategies that take these options, the options.
+GROUPS: tuple[tuple[str, tuple[str, ...], tuple[click.Option, ...]], ...] = (
+    (
+        "Merge trees (universal, force-up-level0, full)",
+        TREE,
+        (
+            click.Option(
+                ["--levels"],
+                type=click.IntRange(min=2),
+                metavar="N",
+                help="Set the number of levels.  [default: trigger + 1]",
+            ),
+            click.Option(
+                ["--max-size-amp-pct"],
+                type=_AT_LEAST_0,
+                metavar="N",
+                default=200,
+                show_default=True,
+                help="Allow at most this space amplification, in percent.",
+            ),
+            click.Option(
+                ["--size-ratio-pct"],
+                type=_AT_LEAST_0,
+                metavar="N",
+                default=1,
+                show_default=True,
+                help="Allow this difference in size between neighbouring runs, in percent.",
+            ),
+            click.Option(
+                ["--trigger"],
+                type=click.IntRange(min=1),
+                metavar="N",
+                default=5,
+                show_default=True,
+                help="Start to merge at this number of runs.",
+            ),
+            click.Option(
+                ["--rules"],
+                type=click.Choice([generation.value for generation in Generation]),
+                default=Generation.V2_1.value,
+                show_default=True,
+                help="Use the ratio rule of this Paimon version.",
+            ),
+            click.Option(
+                ["--offpeak-ratio"], type=_AT_LEAST_0, metavar="N", default=0, help="Add this to --size-ratio-pct."
+            ),
+            click.Option(
+                ["--early-total"],
+                type=_AT_LEAST_0,
+                metavar="N",
+                help="Merge all runs if their total size is below this.",
+            ),
+            click.Option(
+                ["--early-incremental"],
+                type=_AT_LEAST_0,
+                metavar="N",
+                help="Merge all runs if more than this size is outside the top level.",
+            ),
+            click.Option(
+                ["--early-interval-ms"],
+                type=_AT_LEAST_0,
+                metavar="N",
+                help="Merge all runs if the last full compaction is older than this.",
+            ),
+            click.Option(
+                ["--ms-since-full"],
+                type=_AT_LEAST_0,
+                metavar="N",
+                help="Assume that the last full compaction was this many milliseconds ago.",
+            ),
+        ),
+    ),
+    (
+        "Segments (minor, major, custom)",
+        SEGMENTS,
+        (
+            click.Option(["--preserve"], type=int, metavar="N", default=0, help="Skip the newest N segments."),
+            click.Option(
+                ["--days"], type=int, metavar="N", default=0, help="Merge only segments loaded within N days; 0 is off."
+            ),
+            click.Option(
+                ["--days-rule"],
+                type=click.Choice([rule.value for rule in DaysRule]),
+                default=DaysRule.WINDOW.value,
+                show_default=True,
+                help="Count the N days of --days between the segments (window) or back from today (recent).",
+            ),
+            click.Option(["--today"], type=int, metavar="DAY", help="Set today.  [default: the latest load day]"),
+            click.Option(["--as-coded"], is_flag=True, help="Answer as CarbonData does where Packstone differs."),
+        ),
+    ),
+    (
+        "minor",
+        ("minor",),
+        (
+            click.Option(
+                ["--level-threshold"],
+                default="4,3",
+                show_default=True,
+                metavar="N,N[,N]",
+                help="Merge at this number of segments, level by level.",
+            ),
+            click.Option(["--minor-size-mb"], type=int, metavar="N", help="Skip segments of this size or more."),
+        ),
+    ),
+    (
+        "major",
+        ("major",),
+        (
+            click.Option(
+                ["--major-size-mb"],
+                type=int,
+                metavar="N",
+                default=DEFAULT_MAJOR_SIZE_MB,
+                show_default=True,
+                help="Keep merged segments below this size.",
+            ),
+        ),
+    ),
+    ("custom", ("custom",), (click.Option(["--ids"], metavar="ID,ID...", help="Merge these segments."),)),
+    (
+        "Files (small-files, append)",
+        ("small-files", "append"),
+        (
+            click.Option(
+                ["--target-mb"],
+                type=_SOME_MB,
+                help="Write files of about this size.  [default: small-files 120, append 256]",
+            ),
+            click.Option(
+                ["--min-files"],
+                type=click.IntRange(min=1),
+                metavar="N",
+                default=5,
+                show_default=True,
+                help="Merge only if there are at least N files.",
+            ),
+        ),
+    ),
+    (
+        "small-files",
+        ("small-files",),
+        (
+            click.Option(
+                ["--threshold-mb"], type=_SOME_MB, default="120", show_default=True, help="Merge files below this size."
+            ),
+        ),
+    ),
+    (
+        "append",
+        ("append",),
+        (
+            click.Option(
+                ["--open-cost-mb"],
+                type=Megabytes(least="0"),
+                default="4",
+                show_default=True,
+                help="Add this to the size of each file, as the cost of opening it.",
+            ),
+            click.Option(
+                ["--small-ratio"],
+                type=click.FloatRange(0, 1),
+                metavar="RATIO",
+                default=_append.small_ratio,
+                show_default=True,
+                help="Merge files below this fraction of the target size.",
+            ),
+            click.Option(["--leftovers"], is_flag=True, help="Pack the remaining small files too."),
+        ),
+    ),
+)
+
+
+def explain_options(function: Any) -> Any:
+    """Add all options to the command."""
+    pending = [option for _, _, group in GROUPS for option in group]
+    function.__click_params__ = [*pending[::-1], *getattr(function, "__click_params__", [])]
+    return function
+
+
+class GroupedCommand(click.Command):
+    """A command whose help groups the options by strategy."""
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Print a section for each group, and one for the rest."""
+        grouped: set[str | None] = set()
+        for heading, _, group in GROUPS:
+            grouped.update(option.name for option in group)
+            with formatter.section(heading):
+                formatter.write_dl([record for option in group if (record := option.get_help_record(ctx))])
+        rest = [
+            record
+            for param in self.get_params(ctx)
+            if isinstance(param, click.Option) and param.name not in grouped and (record := param.get_help_record(ctx))
+        ]
+        with formatter.section("Always"):
+            formatter.write_dl(rest)
+
+
+def foreign_option(strategy: str, given: set[str]) -> str | None:
+    """Return an error message for the first given option that belongs to other strategies, or None."""
+    for _, strategies, group in GROUPS:
+        for option in group:
+            if option.name in given and strategy not in strategies:
+                return f"{option.opts[0]} belongs to {', '.join(strategies)}, not to {strategy}; leave it out."
+    return None

@@ -1,8 +1,8 @@
-"""``packstone``: the commands, loaded when they are called, and the mapping of errors to exit codes."""
+"""The entry point ``packstone``: loads a command when it is called, and maps errors to exit codes."""
 
 from __future__ import annotations
 
-from packstone.cli.early_signals import INTERRUPTED
+from packstone.cli.early_signals import INTERRUPTED, exit_code_of, ignore_signals
 
 # isort: split
 import contextlib
@@ -10,44 +10,49 @@ import importlib
 import itertools
 import logging
 import os
+import signal
 import sys
 import warnings
-from typing import Any
+from typing import Any, Final
 
 import click
 
 from packstone import __version__
-from packstone.errors import ConflictError, PackstoneError, UnavailableError, storage_sentence
+from packstone.errors import ConflictError, PackstoneError, storage_sentence
 
-# Command -> (module, what it does). The help of the whole program imports none of the modules.
+# Command -> (module, short help). `packstone --help` imports none of the modules.
 COMMANDS: dict[str, tuple[str, str]] = {
-    "demo": ("demo", "A whole tour on a generated lake: ill, planned, merged, proved, restored."),
-    "merge": ("merge", "The classic three arguments: FS PARTITION BLOCKSIZE."),
-    "health": ("health", "Files, sizes, sorted runs or segments, score, hazards found."),
-    "plan": ("plan", "What would be merged and why; writes nothing."),
+    "demo": ("demo", "Take a tour on a generated lake: inspect, plan, merge, verify, restore."),
+    "merge": ("merge", "Merge one partition, given as FS PARTITION BLOCKSIZE."),
+    "health": ("health", "Show files, sizes, sorted runs or segments, a score, and hazards."),
+    "plan": ("plan", "Show what would be merged and why; write nothing."),
     "compact": ("compact", "Merge files, sorted runs or segments, verify every row, publish."),
-    "explain": ("explain", "What a strategy would pick on an imagined table, and why."),
-    "simulate": ("simulate", "Loads through a strategy: what it writes, reads and stores."),
-    "verify": ("verify", "Prove a run again from the files that still exist."),
+    "options": ("options", "List the options for a table: keys, values, defaults."),
+    "explain": ("explain", "Show what a strategy picks on an imagined table, and why."),
+    "simulate": ("simulate", "Simulate loads: what a strategy writes, reads and stores."),
+    "verify": ("verify", "Verify a run again from the files that still exist."),
     "restore": ("restore", "Undo exactly one run."),
-    "recover": ("recover", "Finish or undo what a killed run left behind."),
-    "clean": ("clean", "Remove backups, leftovers, snapshots, segments that are over."),
-    "history": ("history", "List the runs; show one, forget old ones."),
-    "formats": ("formats", "Formats of all tables and partitions of a metastore."),
-    "query": ("query", "Rows of a segment or Paimon table through a filter; what it skips."),
+    "recover": ("recover", "Finish or undo the half-done work of a killed run."),
+    "clean": ("clean", "Remove expired backups, leftover files, snapshots, segments."),
+    "history": ("history", "List recorded runs; show one, or delete old records."),
+    "formats": ("formats", "Record and list the file formats of a metastore's tables."),
+    "query": ("query", "Query a segment or Paimon table; explain what is skipped."),
     "bundle": ("bundle", "Pack Python and all packages into one archive for a cluster."),
-    "segments": ("segments", "Segment tables: create, load, show, delete and more."),
+    "segments": ("segments", "Create, load, show and maintain segment tables."),
 }
 
 
-class LazyGroup(click.Group):
-    """A group whose commands live in modules that are imported when they are needed."""
+_SUGGESTED: Final = 20  # commands printed for the tables of a folder; the JSON has all of them
 
-    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
-        """Name the commands in the order in which one meets them."""
+
+class LazyGroup(click.Group):
+    """A group that imports the module of a command when the command is needed."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the commands in the order in which a user needs them."""
         return list(COMMANDS)
 
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002 - click's
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Import the module of one command."""
         if cmd_name not in COMMANDS:
             return None
@@ -55,7 +60,7 @@ class LazyGroup(click.Group):
         command: click.Command = module.command
         return command
 
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - click's
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Print the commands without importing them."""
         with formatter.section("Commands"):
             formatter.write_dl([(name, text) for name, (_, text) in COMMANDS.items()])
@@ -64,34 +69,40 @@ class LazyGroup(click.Group):
 @click.group(
     cls=LazyGroup,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
-    epilog="Exit codes: 0 done or nothing to do, 1 failed or partial, 2 wrong call, 3 refused or conflict.",
+    epilog=(
+        "Exit codes: 0 done or nothing to do, 1 failed or partial, 2 invalid arguments, 3 refused or conflict, "
+        "130 interrupted (Ctrl-C), 143 terminated (SIGTERM)."
+    ),
 )
 @click.version_option(__version__, prog_name="packstone")
 def cli() -> None:
-    """Packstone keeps data-lake tables compact: it merges small files and proves that no row was lost.
+    """Keep data-lake tables compact: merge small files and verify that no row was lost.
 
-    It works on Hive directories, on Apache Paimon tables, and on segment tables of its own.
+    Packstone works on Hive directories, Apache Paimon tables, and its own segment tables.
     """
 
 
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line and exit with the documented code."""
-    sys.exit(run(sys.argv[1:] if arguments is None else arguments))
+    code = run(sys.argv[1:] if arguments is None else arguments)
+    ignore_signals()
+    sys.exit(code)
 
 
 def run(arguments: list[str]) -> int:
     """Run the command line; return the exit code."""
-    from packstone.runs.interrupts import Interrupted, interruptible
+    from packstone.runs.interrupts import Interrupted, Received, interruptible, is_interruption
 
+    received = Received()
     if not _wants_trace(arguments) and not logging.root.handlers:
-        # Py4J logs a traceback for each call that a signal or a dead JVM ends; we say what happened in one sentence.
+        # Py4J logs a traceback for each call that a signal or a dead JVM ends; we report it in one sentence.
         logging.root.addHandler(logging.NullHandler())
     # Under spark-submit stderr goes to stdout, where JSON may be expected. What we use of PySpark works with pandas 3.
     warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas", FutureWarning)
-    # A signal to the whole group ends the JVM too; what we say about the interruption is enough.
+    # A signal to the whole process group ends the JVM too; our message about the interruption is enough.
     warnings.filterwarnings("ignore", "Unable to cleanly shutdown Spark JVM process", RuntimeWarning)
     try:
-        with interruptible():
+        with interruptible() as received:
             result: Any = cli.main(arguments, prog_name="packstone", standalone_mode=False)
         return result if isinstance(result, int) else 0
     except click.exceptions.NoArgsIsHelpError as error:
@@ -99,38 +110,49 @@ def run(arguments: list[str]) -> int:
         return error.exit_code
     except click.ClickException as error:
         return _fail(_usage_sentence(error), error.exit_code, arguments)
-    except PackstoneError as error:
-        return _fail_by(error, arguments)
-    except (Interrupted, KeyboardInterrupt, click.Abort):
-        return _fail(INTERRUPTED, 1, arguments)
+    except (Interrupted, KeyboardInterrupt, click.Abort) as error:
+        return _fail_interrupted(error, received.number, arguments)
     except BrokenPipeError:
-        # Whoever read our output has seen enough; Python would complain once more while it ends.
+        # The reader of our output closed the pipe; without this, Python reports the error again when it exits.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
-    except OSError as error:
-        return _fail(f"{storage_sentence(error)} Mend that and run the command again.", 1, arguments)
-    except Exception as error:  # the last resort: one sentence, the trace on request
-        if _wants_trace(arguments):
-            raise
-        return _fail(f"Unexpected {type(error).__name__}: {error}. Run again with --debug for the trace.", 1, arguments)
+    except Exception as error:
+        if is_interruption(error, received):  # a library, for example an import, replaced it by its own error
+            return _fail_interrupted(error, received.number, arguments)
+        if isinstance(error, (PackstoneError, OSError)) or not _wants_trace(arguments):
+            return _fail_by(error, arguments)
+        raise
 
 
 def _usage_sentence(error: click.ClickException) -> str:
-    """What click would print in four lines, as one sentence."""
+    """Return in one sentence what click would print in four lines."""
     said = " ".join(error.format_message().split()).rstrip(".")
     context = error.ctx if isinstance(error, click.UsageError) else None
     return f"{said}; see `{context.command_path} --help`." if context is not None else f"{said}."
 
 
-def _fail_by(error: PackstoneError, arguments: list[str]) -> int:
-    from packstone.runs.interrupts import was_interrupted
+def _fail_by(error: Exception, arguments: list[str]) -> int:
+    if isinstance(error, PackstoneError):
+        is_conflict, tables = isinstance(error, ConflictError), error.facts.get("tables", ())
+        return _fail(error.message, error.exit_code, arguments, is_conflict=is_conflict, tables=tables)
+    if isinstance(error, OSError):
+        return _fail(f"{storage_sentence(error)} Fix this and run the command again.", 1, arguments)
+    return _fail(f"Unexpected {type(error).__name__}: {error}. Run again with --debug for the trace.", 1, arguments)
 
-    if isinstance(error, UnavailableError) and was_interrupted():
-        return _fail(INTERRUPTED, 1, arguments)
-    return _fail(error.message, error.exit_code, arguments, is_conflict=isinstance(error, ConflictError))
+
+def _fail_interrupted(error: BaseException, number: int | None, arguments: list[str]) -> int:
+    """Report what the interrupted command finished, if it says so; return the exit code that a shell gives a signal."""
+    from packstone.runs.interrupts import Interrupted
+
+    number = number or (signal.SIGINT if isinstance(error, KeyboardInterrupt) else None)
+    message = str(error) if isinstance(error, Interrupted) else ""
+    # Without a signal, the input ended at a question (Ctrl-D).
+    return _fail(message or INTERRUPTED, 1 if number is None else exit_code_of(number), arguments)
 
 
-def _fail(message: str, code: int, arguments: list[str], *, is_conflict: bool = False) -> int:
+def _fail(
+    message: str, code: int, arguments: list[str], *, is_conflict: bool = False, tables: tuple[str, ...] = ()
+) -> int:
     if _wants_trace(arguments):
         import traceback
 
@@ -138,8 +160,11 @@ def _fail(message: str, code: int, arguments: list[str], *, is_conflict: bool = 
     from packstone.cli.output import plain_text
 
     click.echo(f"packstone: {plain_text(message)}", err=True)
-    status = "conflict" if is_conflict else "refused" if code == 3 else "failed"  # noqa: PLR2004 - the exit code
-    failure = {"format_version": 1, "status": status, "message": message}
+    status = "conflict" if is_conflict else "refused" if code == 3 else "failed"  # the exit code
+    failure: dict[str, Any] = {"format_version": 1, "status": status, "message": message}
+    if tables:
+        failure["tables"] = list(tables)
+        _suggest(tables, arguments)
     if _given(arguments, "--format") == "json":
         import json
 
@@ -147,13 +172,30 @@ def _fail(message: str, code: int, arguments: list[str], *, is_conflict: bool = 
     if (path := _given(arguments, "--output")) is not None:
         from packstone.cli.output import find_result_file, write_result
 
-        with contextlib.suppress(PackstoneError, OSError):  # the sentence on stderr has said what happened
+        with contextlib.suppress(PackstoneError, OSError):  # the message on stderr has the error already
             write_result(find_result_file(path), failure)
     return code
 
 
+def _suggest(tables: tuple[str, ...], arguments: list[str]) -> None:
+    """Print the command for each table when the target is a folder of tables."""
+    from shlex import quote
+
+    from packstone.cli.output import short_path
+
+    command = next((word for word in arguments if not word.startswith("-")), "compact")
+    if command == "merge":
+        command = "compact"
+    for table in tables[:_SUGGESTED]:
+        click.echo(f"  packstone {command} {quote(short_path(table))}", err=True)
+    if len(tables) > _SUGGESTED:
+        click.echo(f"  … and {len(tables) - _SUGGESTED:,} more", err=True)
+    if command in ("plan", "compact"):
+        click.echo("  or all of them, one after another: the same command with --each", err=True)
+
+
 def _given(arguments: list[str], option: str) -> str | None:
-    """Return what was given for an option, also where click did not get as far as reading it."""
+    """Return the value of an option from the arguments, even if click failed before it parsed the option."""
     for argument, following in itertools.pairwise((*arguments, "")):
         if argument == option:
             return following

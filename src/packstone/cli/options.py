@@ -1,4 +1,4 @@
-"""Options that several commands share, each written once."""
+"""The options that several commands share, each defined once."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ from typing import Any, TypeVar
 
 import click
 
-from packstone.cli.output import choose_file
+from packstone.cli.output import choose_file, choose_quiet
 from packstone.errors import InvalidInputError
+from packstone.tables import families
+from packstone.tables.family import Family
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -32,50 +34,157 @@ output_options = _stack(
         type=click.Choice(["table", "json"]),
         default="table",
         show_default=True,
-        help="How to print the result.",
+        help="Print the result as a table or as JSON.",
     ),
     click.option(
         "--output",
         metavar="FILE",
         expose_value=False,
         callback=choose_file,
-        help="Write the result to this file too, as JSON: a path or an address such as hdfs://nn:9000/FILE.",
+        help="Also write the result as JSON to FILE, a path or an address such as hdfs://nn:9000/FILE.",
     ),
-    click.option("--debug", is_flag=True, help="Show a stack trace if something goes wrong."),
+    click.option(
+        "--quiet",
+        "-q",
+        is_flag=True,
+        expose_value=False,
+        callback=choose_quiet,
+        help="Print only the result and errors: no progress, no warnings.",
+    ),
+    click.option("--debug", is_flag=True, help="Print a stack trace on errors."),
 )
 
 time_travel_options = _stack(
-    click.option("--version", type=click.IntRange(min=1), default=None, help="The table at this version."),
+    click.option("--version", type=click.IntRange(min=1), default=None, help="Read the table at this version."),
     click.option(
         "--as-of",
         default=None,
         metavar="TIME",
-        help="The table as it was then, e.g. '2026-01-31 12:30:00'; UTC unless an offset is given.",
+        help="Read the table as of this time, e.g. '2026-01-31 12:30:00'; UTC unless an offset is given.",
     ),
 )
 
-merge_options = _stack(
+
+def _strategies(family: Family) -> str:
+    (default, why), *others = family.strategies.items()
+    first = f"{default} ({why}, the default)" if others else default
+    return f"{family.title[:1].upper()}{family.title[1:]}: {', '.join((first, *(name for name, _ in others)))}."
+
+
+strategy_option: Callable[[Any], Any] = click.option(
+    "--strategy",
+    default=None,
+    metavar="NAME",
+    help=f"Choose what is merged. {' '.join(_strategies(one) for one in reversed(families.FAMILIES))}",
+)
+
+filter_options = _stack(
+    strategy_option,
     click.option(
-        "--min-files",
-        type=int,
-        default=5,
-        show_default=True,
-        help="Fewer small files than this in a partition are left alone.",
+        "--where",
+        default=None,
+        metavar="SQL",
+        help="Select only partitions that match, e.g. \"dt < '2019-07-01' AND region IN ('eu')\".",
     ),
     click.option(
+        "--exclude",
+        multiple=True,
+        metavar="GLOB",
+        help="Skip partitions or files whose name matches; may be repeated.",
+    ),
+    click.option(
+        "--min-age",
+        default=None,
+        metavar="AGE",
+        help="Skip what changed within AGE, e.g. 1d: files of a Hive directory, Paimon partitions by their newest "
+        "file, segments by their newest load.",
+    ),
+)
+
+ids_option: Callable[[Any], Any] = click.option(
+    "--ids", default=None, metavar="IDS", help="Merge these segments; needs --strategy custom, e.g. 1,2,0.1."
+)
+
+budget_options = _stack(
+    click.option("--max-bytes", default=None, metavar="SIZE", help="Read at most SIZE of input, e.g. 500G."),
+    click.option(
+        "--max-time", default=None, metavar="DURATION", help="Stop starting new work after this duration, e.g. 45m."
+    ),
+    click.option("--parallel", type=int, default=None, metavar="N", help="Run at most N merges at once."),
+)
+
+between_option: Callable[[Any], Any] = click.option(
+    "--between",
+    default=None,
+    metavar="HOURS",
+    help='Work only during these hours, e.g. "19:00-06:00 Europe/Berlin"; UTC unless a time zone is given.',
+)
+
+set_option: Callable[[Any], Any] = click.option(
+    "--set",
+    "settings",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="Set an option of the table's family, or override one of the table's own options for this run; "
+    "`packstone options TARGET` lists them. May be repeated.",
+)
+
+
+class _WithAlias(click.Option):
+    """An option whose help shows only its first name; the second name is for old scripts."""
+
+    def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
+        """Return the record without the second name."""
+        record = super().get_help_record(ctx)
+        return record and (record[0].replace(", ".join(self.opts), self.opts[0]), record[1])
+
+
+target_size_option: Callable[[Any], Any] = click.option(
+    "--target-size",
+    "--block-size",
+    "target_size",
+    cls=_WithAlias,
+    default=None,
+    metavar="SIZE",
+    help="Merge files smaller than SIZE into files of about SIZE (default: 120M). --block-size is an alias.",
+)
+
+# The family parses the values of these options: families may have different codecs.
+output_file_options = _stack(
+    click.option(
         "--codec",
-        type=click.Choice(["keep", "zstd", "snappy", "gzip"]),
-        default="keep",
-        show_default=True,
-        help="Codec of merged Parquet files.",
+        default=None,
+        metavar="NAME",
+        help="Compress merged Parquet files with zstd, snappy or gzip, or keep their codec (keep, the default).",
     ),
     click.option(
         "--header",
-        type=int,
         default=None,
         metavar="N",
-        help="Text files begin with N header lines, of which one copy is kept; 0: with none. Without this, files that "
-        "seem to have a header are left alone.",
+        help="Keep one copy of the first N lines of text files, their header; 0 means no header. Without this option, "
+        "files that seem to have a header are skipped.",
+    ),
+    set_option,
+)
+
+take_over_option: Callable[[Any], Any] = click.option(
+    "--take-over",
+    is_flag=True,
+    help="Take over from a run on another host that you know has stopped.",
+)
+
+safety_options = _stack(
+    click.option(
+        "--verify",
+        default=None,
+        metavar="MODE",
+        help="Verify every row (content, the default) or only the number of rows (count).",
+    ),
+    click.option(
+        "--keep-days",
+        default=None,
+        metavar="DAYS",
+        help="Keep the originals of a Hive directory for DAYS (default: 7).",
     ),
 )
 
@@ -84,8 +193,8 @@ metastore_option: Callable[[Any], Any] = click.option(
     "metastore_url",
     default=None,
     metavar="URL",
-    help="Database of a Hive metastore, or the word spark for the one that Spark knows; TARGET may then be db.table "
-    "(default: PACKSTONE_METASTORE).",
+    help="Use the Hive metastore in this database, or with the word spark the metastore of Spark; TARGET may then be "
+    "db.table (default: PACKSTONE_METASTORE).",
 )
 
 publish_options = _stack(
@@ -94,135 +203,24 @@ publish_options = _stack(
         type=click.Choice(["in-place", "location"]),
         default="in-place",
         show_default=True,
-        help="With --metastore, `location`: write a new folder and let the metastore point to it; readers see no gap.",
-    ),
-    click.option(
-        "--statistics",
-        is_flag=True,
-        help="With --metastore: set numFiles and totalSize of what was merged in place, by Hive's own client in Spark.",
+        help="Swap files in place, or write a new folder and change the location in the metastore, so that readers "
+        "see no gap; `location` needs --metastore.",
     ),
     click.option(
         "--after-publish",
         default=None,
         metavar="COMMAND",
-        help="With --metastore: run this in a shell after the run, e.g. to refresh Impala; PACKSTONE_TABLE names it.",
+        help="Run this shell command after publishing, e.g. to refresh Impala; PACKSTONE_TABLE is the table's name. "
+        "Needs --metastore.",
     ),
 )
 
-size_options = _stack(
-    click.option(
-        "--block-size",
-        default="120M",
-        show_default=True,
-        help="Files below this are small; merged files are about this big.",
-    ),
-    click.option("--threshold", default=None, help="Files below this are small, if it differs from --block-size."),
-)
-
-run_options = _stack(
-    click.option(
-        "--verify",
-        "verify_mode",
-        type=click.Choice(["content", "count"]),
-        default="content",
-        show_default=True,
-        help="Prove every row, or only their number.",
-    ),
-    click.option(
-        "--accept-invalid-text",
-        is_flag=True,
-        help="Merge files whose strings are not UTF-8 (Latin-1, for example) instead of leaving them alone.",
-    ),
-    click.option(
-        "--backup",
-        "backup_dir",
-        default=None,
-        metavar="DIR",
-        help="Keep originals here instead of beside the table.",
-    ),
-    click.option("--keep-days", type=float, default=7.0, show_default=True, help="Keep originals this long."),
-    click.option(
-        "--take-over",
-        is_flag=True,
-        help="Take partitions from an owner on another host that you know is dead.",
-    ),
-    click.option(
-        "--history",
-        "history_url",
-        default=None,
-        metavar="URL",
-        help="History database (default: PACKSTONE_HISTORY, else SQLite in your data folder).",
-    ),
-    click.option(
-        "--measure-read",
-        is_flag=True,
-        help="Also measure reads before and after, interleaved, cold and warm.",
-    ),
-)
-
-filter_options = _stack(
-    click.option(
-        "--where",
-        default=None,
-        metavar="SQL",
-        help="Only partitions for which this holds, e.g. \"dt < '2019-07-01'\".",
-    ),
-    click.option("--older-than", default=None, metavar="AGE", help="Only partitions unchanged for so long, e.g. 180d."),
-    click.option("--min-age", default="0s", show_default=True, metavar="AGE", help="Only files unchanged for so long."),
-    click.option(
-        "--exclude",
-        multiple=True,
-        metavar="GLOB",
-        help="Leave out partitions or files of this name; may be repeated.",
-    ),
-    click.option("--between", default=None, metavar="HH:MM-HH:MM", help="Work only at these hours."),
-    click.option("--timezone", default="UTC", show_default=True, help="The time zone of --between."),
-)
-
-strategy_option: Callable[[Any], Any] = click.option(
-    "--strategy",
+history_option: Callable[[Any], Any] = click.option(
+    "--history",
+    "history_url",
     default=None,
-    metavar="NAME",
-    help="How to choose what is merged. Hive directories: small-files. Paimon tables: minor (the table's own way, the "
-    "default), full, universal, force-up-level0. Segment tables: minor (by number, the default), major (by size), "
-    "custom (--ids).",
-)
-
-single_writer_option: Callable[[Any], Any] = click.option(
-    "--single-writer",
-    is_flag=True,
-    help="Paimon on an object store: nobody else writes to the table meanwhile.",
-)
-
-paimon_options = _stack(
-    click.option(
-        "--partitions",
-        default=None,
-        metavar="SPEC",
-        help='Only these partitions, e.g. "p1=0,p2=0;p1=1".',
-    ),
-    click.option("--buckets", default=None, metavar="RANGES", help="Only these buckets, e.g. 0-99,200."),
-    click.option(
-        "--partition-idle-time",
-        default=None,
-        metavar="AGE",
-        help="Only partitions without a new file for so long, e.g. 1d.",
-    ),
-    click.option(
-        "--option",
-        "table_options",
-        multiple=True,
-        metavar="KEY=VALUE",
-        help="A table option for this run only; may be repeated.",
-    ),
-    click.option("--leftovers", is_flag=True, help="Append tables: merge the last few small files too."),
-    click.option(
-        "--rules",
-        type=click.Choice(["2.1", "2.0", "1.4"]),
-        default="2.1",
-        show_default=True,
-        help="Which Paimon version's rules of universal compaction.",
-    ),
+    metavar="URL",
+    help="Use this history database (default: PACKSTONE_HISTORY, else SQLite in your data folder).",
 )
 
 property_option: Callable[[Any], Any] = click.option(
@@ -230,43 +228,7 @@ property_option: Callable[[Any], Any] = click.option(
     "properties",
     multiple=True,
     metavar="NAME=VALUE",
-    help="A property of the table, in CarbonData's words; may be repeated.",
-)
-
-segment_options = _stack(
-    click.option("--ids", default=None, metavar="IDS", help="Which segments --strategy custom merges, e.g. 1,2,0.1."),
-    click.option(
-        "--major-size-mb",
-        type=click.IntRange(min=0),
-        default=None,
-        metavar="MB",
-        help="How big a major compaction may make a segment; default: the table's MAJOR_COMPACTION_SIZE.",
-    ),
-    click.option(
-        "--property",
-        "properties",
-        multiple=True,
-        metavar="NAME=VALUE",
-        help="A property of the table for this run only; may be repeated.",
-    ),
-)
-
-commit_options = _stack(
-    single_writer_option,
-    click.option(
-        "--commit-every",
-        default="16G",
-        show_default=True,
-        metavar="SIZE",
-        help="Publish a snapshot whenever so much was rewritten.",
-    ),
-)
-
-budget_options = _stack(
-    click.option("--max-bytes", default=None, metavar="SIZE", help="Read at most so much."),
-    click.option("--max-files", type=int, default=None, help="Merge at most so many files."),
-    click.option("--max-seconds", type=float, default=None, help="Start nothing new after so long."),
-    click.option("--parallel", type=int, default=None, help="At most so many units at once."),
+    help="Set a table property, named as in CarbonData; may be repeated.",
 )
 
 home_options = _stack(
@@ -276,27 +238,37 @@ home_options = _stack(
         "spark_conf",
         multiple=True,
         metavar="KEY=VALUE",
-        help="With --metastore: a setting of the Spark that Hive's client runs in; may be repeated.",
+        help="Set a Spark configuration property for Hive's client; needs --metastore. May be repeated.",
     ),
 )
 
 engine_options = _stack(
     click.option(
         "--engine",
-        type=click.Choice(["spark", "inline"]),
         default=None,
-        help="Where the work runs: Spark, or this process (one core, no Java). Default: PACKSTONE_ENGINE, else spark.",
+        metavar="ENGINE",
+        help="Choose where the work runs: inline (this process, one core, no Java), spark, a Spark master (local[4], "
+        "yarn), Spark Connect (sc://host:15002), or auto: inline up to 1 GB and 5,000 files or if Spark is not "
+        "installed, else spark. Default: PACKSTONE_ENGINE, else auto.",
     ),
-    click.option("--master", default=None, help="Spark master, e.g. local[4] or yarn."),
-    click.option("--remote", default=None, help="Spark Connect, e.g. sc://host:15002."),
-    click.option("--conf", "spark_conf", multiple=True, metavar="KEY=VALUE", help="A Spark setting; may be repeated."),
+    click.option(
+        "--conf",
+        "spark_conf",
+        multiple=True,
+        metavar="KEY=VALUE",
+        help="Set a Spark configuration property; may be repeated.",
+    ),
 )
 
-yes_option: Callable[[Any], Any] = click.option("--yes", "-y", is_flag=True, help="Do not ask.")
+each_option: Callable[[Any], Any] = click.option(
+    "--each", is_flag=True, help="Process every table in the folder TARGET, one after another."
+)
+
+yes_option: Callable[[Any], Any] = click.option("--yes", "-y", is_flag=True, help="Do not ask for confirmation.")
 
 
 def confirm(question: str, *, yes: bool) -> bool:
-    """Ask on a terminal; without one, or without ``--yes``, say what to do."""
+    """Ask on a terminal, unless ``--yes`` is given; without a terminal, raise an error that asks for ``--yes``."""
     if yes:
         return True
     if not sys.stdin.isatty():

@@ -1,4 +1,4 @@
-"""``history``: list runs, show one, forget old ones."""
+"""What the commands of the history do."""
 
 from __future__ import annotations
 
@@ -10,15 +10,14 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from packstone.cli import options
-from packstone.cli.draw import draw_lines
-from packstone.cli.output import many, short_path, show
+from packstone.cli.draw_outcome import draw_lines
+from packstone.cli.output import short_path, show
 from packstone.errors import InvalidInputError
+from packstone.history.store import HistoryPruneReport, parse_when, prune_history
 from packstone.model.codec import to_plain
 from packstone.model.run_record import RunRecord
-from packstone.model.sizes import format_bytes
-from packstone.service.prune_history import PruneReport, parse_when, prune_history
-from packstone.service.record import history_address
-from packstone.service.replay import open_current_history
+from packstone.model.sizes import format_bytes, plural
+from packstone.pipeline.record import history_address, open_current_history
 
 if TYPE_CHECKING:
     from packstone.history.store import RunFilters
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def run_list(history_url: str | None, filters: RunFilters, *, limit: int, output_format: str) -> int:
-    """List the runs that pass the filters."""
+    """Print the runs that pass the filters."""
     with open_current_history(history_address(history_url)) as history:
         runs = history.list_runs(filters, limit=limit)
     rows = [to_plain(run) for run in runs]
@@ -39,11 +38,11 @@ def run_list(history_url: str | None, filters: RunFilters, *, limit: int, output
 
 
 def run_show(history_url: str | None, run: str, *, output_format: str) -> int:
-    """Show one run."""
+    """Print one run."""
     with open_current_history(history_address(history_url)) as history:
         facts = history.read_facts(run)
     if facts is None:
-        raise InvalidInputError(f"The history does not know run {run}; `packstone history` lists the runs.")
+        raise InvalidInputError(f"The history has no run {run}; `packstone history` lists the runs.")
     plain = {
         "format_version": 1,
         **to_plain(facts.run),
@@ -55,21 +54,21 @@ def run_show(history_url: str | None, run: str, *, output_format: str) -> int:
 
 
 def run_prune(history_url: str | None, *, older_than: str, dry_run: bool, yes: bool, output_format: str) -> int:
-    """Forget runs: say how many, ask, do it."""
+    """Delete the records of old runs after asking."""
     url, before = history_address(history_url), parse_when(older_than)
     report = prune_history(url, before=before, dry_run=True)
     if report.runs and not dry_run:
-        if not options.confirm(f"Forget {_old_runs(report)}?", yes=yes):
+        if not options.confirm(f"Delete {_old_runs(report)}?", yes=yes):
             return 0
         report = prune_history(url, before=before, dry_run=False)
-    verb = "would forget" if dry_run else "forgot"
-    lines = [f"{verb} {_old_runs(report)}"] if report.runs else ["Nothing to forget."]
+    verb = "would delete" if dry_run else "deleted"
+    lines = [f"{verb} {_old_runs(report)}"] if report.runs else ["Nothing to delete."]
     show(report.to_json(), output_format=output_format, draw=lambda console: draw_lines(console, lines))
     return 0
 
 
-def _old_runs(report: PruneReport) -> str:
-    return f"{many(report.runs, 'run')} from before {report.before:%Y-%m-%d %H:%M} UTC"
+def _old_runs(report: HistoryPruneReport) -> str:
+    return f"{plural(report.runs, 'run')} from before {report.before:%Y-%m-%d %H:%M} UTC"
 
 
 def _without_run(record: object) -> dict[str, Any]:
@@ -84,7 +83,7 @@ def _csv(rows: list[dict[str, Any]]) -> str:
     return text.getvalue()
 
 
-def _draw_runs(console: Any, runs: tuple[RunRecord, ...]) -> None:  # noqa: ANN401 - a rich console
+def _draw_runs(console: Any, runs: tuple[RunRecord, ...]) -> None:
     from rich.table import Table
     from rich.text import Text
 
@@ -110,7 +109,7 @@ def _draw_runs(console: Any, runs: tuple[RunRecord, ...]) -> None:  # noqa: ANN4
     console.print(table)
 
 
-def _draw_facts(console: Any, facts: RunFacts) -> None:  # noqa: ANN401 - a rich console
+def _draw_facts(console: Any, facts: RunFacts) -> None:
     _draw_runs(console, (facts.run,))
     lines = [f"{unit.partition or '.'}: {unit.inputs} → {unit.outputs} files by {unit.how}" for unit in facts.units]
     lines += [f"left alone ({skip.kind}): {skip.what}: {skip.why}" for skip in facts.skips]

@@ -1,4 +1,4 @@
-"""What ``plan``, ``compact`` and ``merge`` share: open the table's family, run, record, show."""
+"""Run ``plan``, ``compact`` and ``merge``: open the table, run, record, print the outcome."""
 
 from __future__ import annotations
 
@@ -7,171 +7,181 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from packstone.cli.arguments import (
-    read_budget,
-    read_engine,
-    read_filters,
-    read_merge_options,
-    read_paimon_options,
-    read_segment_options,
-)
-from packstone.cli.family import family_of
-from packstone.cli.named_target import named_table
-from packstone.cli.output import plain_text, show
-from packstone.cli.progress_bar import BarProgress
-from packstone.cli.run_hook import run_hook
-from packstone.errors import InvalidInputError
-from packstone.model.skipped import SkipKind
-from packstone.strategy.small_files import REASON as SMALL_FILES
-from packstone.tables.probe import Family
+from packstone.cli.family import is_planning, is_typed
+from packstone.cli.output import make_console, plain_text, short_path, show, show_status, warn
+from packstone.cli.targets import check_in_place, is_named, open_target, read_budget, read_filters, read_options
+from packstone.errors import ConflictError, InvalidInputError, PackstoneError, RefusedError
+from packstone.model.outcome import SkipKind, Status
+from packstone.runs.interrupts import interrupting_signal
+from packstone.storage.stores import find_file_to_write
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from packstone.model.outcome import Outcome
-    from packstone.service.named_table import NamedTable
-    from packstone.storage.location import Location
+    from packstone.pipeline.plan import Plan
 
-_NAMED = 3  # unreadable files named on stderr; the outcome names all
+_NAMED = 3  # unreadable files listed on stderr; the outcome has all of them
+_BADNESS = (0, 3, 2, 1, 130, 143)  # exit codes, from best to worst
 
 
-def run_merge(command: str, location: Location, typed: dict[str, Any]) -> int:
+def run_plan(target: str, typed: dict[str, Any]) -> int:
+    """Plan, print the outcome, save the plan if ``--out`` is given; return the exit code."""
+    out = typed.get("plan_out")
+    if out is not None:
+        find_file_to_write(out, option="--out")  # before hours of planning
+    if typed.get("each"):
+        return _run_each(target, typed, lambda one: _plan(one, typed).outcome, single=("plan_out",))
+    plan = _plan(target, typed)
+    if out is not None:
+        plan.save(out)
+    return show_outcome(plan.outcome, output_format=typed["output_format"])
+
+
+def _plan(target: str, typed: dict[str, Any]) -> Plan:
+    with show_status("planning", target), open_target(target, typed) as table:
+        options = read_options(table, typed)
+        return table.plan(options, filters=read_filters(typed), is_kept=typed.get("plan_out") is not None)
+
+
+def run_merge(command: str, target: str, typed: dict[str, Any]) -> int:
     """Merge, record the run, print the outcome; return the exit code."""
-    compact = {Family.PAIMON: _compact_paimon, Family.SEGMENTS: _compact_segments, Family.HIVE: _compact_hive}
-    outcome = compact[family_of(location.path)](command, location.path, typed)
-    return show_outcome(outcome, output_format=typed["output_format"])
+    check_in_place(target, typed)
+    if typed.get("each"):
+        return _run_each(target, typed, lambda one: _merge(command, one, typed), single=("plan_file",))
+    return show_outcome(_merge(command, target, typed), output_format=typed["output_format"])
 
 
-def run_plan(location: Location, typed: dict[str, Any]) -> int:
-    """Plan, print the outcome; return the exit code."""
-    plan = {Family.PAIMON: _plan_paimon, Family.SEGMENTS: _plan_segments, Family.HIVE: _plan_hive}
-    outcome = plan[family_of(location.path)](location.path, typed)
-    return show_outcome(outcome, output_format=typed["output_format"])
-
-
-def run_named_plan(target: str, typed: dict[str, Any]) -> int:
-    """Plan a table by its name."""
-    _check_hive_strategy(typed)
-    with named_table(target, typed) as table:
-        outcome = table.plan(read_merge_options(typed), filters=read_filters(typed))
-    return show_outcome(outcome, output_format=typed["output_format"])
-
-
-def run_named_merge(target: str, typed: dict[str, Any]) -> int:
-    """Merge a table by its name."""
-    _check_hive_strategy(typed)
-    with named_table(target, typed, history=_history(typed)) as table:
-        outcome = table.compact(
-            read_merge_options(typed),
-            filters=read_filters(typed),
-            budget=read_budget(typed),
-            take_over=typed["take_over"],
-            measure_read=typed["measure_read"],
-        )
-        if typed["statistics"]:
-            outcome = _with_statistics(table, outcome)
-    if typed["after_publish"] and outcome.units:
-        outcome = run_hook(typed["after_publish"], outcome)
-    return show_outcome(outcome, output_format=typed["output_format"])
-
-
-def _with_statistics(table: NamedTable, outcome: Outcome) -> Outcome:
-    """The merge is done; statistics that cannot be set are a warning."""
-    from packstone.errors import PackstoneError
-
-    try:
-        table.correct_statistics(outcome)
-    except PackstoneError as error:
-        warning = f"The run is done, but its statistics are not: {error.message}"
-        return replace(outcome, warnings=(*outcome.warnings, warning))
+def _merge(command: str, target: str, typed: dict[str, Any]) -> Outcome:
+    only_plain = command == "merge"  # FS PARTITION BLOCKSIZE describes a Hive directory
+    with open_target(target, typed, history=_history(typed), shows_progress=True, only_plain=only_plain) as table:
+        facts: dict[str, Any] = {"budget": read_budget(typed), "command": command}
+        facts |= {"take_over": True} if typed.get("take_over") else {}
+        if typed.get("plan_file"):
+            outcome = table.compact(_saved_plan(typed), filters=read_filters(typed), **facts)
+        else:
+            options = read_options(table, typed)
+            outcome = table.compact(options, filters=read_filters(typed), **facts)
+    if typed.get("after_publish") and outcome.units:
+        outcome = _run_hook(typed["after_publish"], outcome)
     return outcome
 
 
-def _plan_hive(path: str, typed: dict[str, Any]) -> Outcome:
-    _check_hive_strategy(typed)
-    merge_options, filters = read_merge_options(typed), read_filters(typed)
-    from packstone.service.hive_table import HiveTable
+def _run_each(
+    target: str, typed: dict[str, Any], run: Callable[[str], Outcome], *, single: tuple[str, ...] = ()
+) -> int:
+    """Run a command on every table in a folder and print each outcome; return the worst exit code."""
+    from packstone.storage.location import parse_location
+    from packstone.storage.stores import open_store
+    from packstone.tables.lake import find_tables
 
-    return HiveTable(path, engine=read_engine(typed)).plan(merge_options, filters=filters).outcome
-
-
-def _plan_paimon(path: str, typed: dict[str, Any]) -> Outcome:
-    options, filters = read_paimon_options(typed), read_filters(typed)
-    from packstone.service.paimon_table import PaimonTable
-
-    return PaimonTable(path).plan(options, filters=filters).outcome
-
-
-def _plan_segments(path: str, typed: dict[str, Any]) -> Outcome:
-    options, filters = read_segment_options(typed), read_filters(typed)
-    from packstone.service.segment_table import SegmentTable
-
-    return SegmentTable(path).plan(options, filters=filters).outcome
-
-
-def _compact_hive(command: str, path: str, typed: dict[str, Any]) -> Outcome:
-    _check_hive_strategy(typed)
-    options, filters, budget = read_merge_options(typed), read_filters(typed), read_budget(typed)
-    engine = read_engine(typed)
-    from packstone.service.hive_table import HiveTable
-
-    table = HiveTable(path, engine=engine, progress=BarProgress(), history=_history(typed))
-    return table.compact(
-        options,
-        filters=filters,
-        budget=budget,
-        take_over=typed["take_over"],
-        measure_read=typed["measure_read"],
-        command=command,
-    )
-
-
-def _compact_paimon(command: str, path: str, typed: dict[str, Any]) -> Outcome:
-    options, filters, budget = read_paimon_options(typed), read_filters(typed), read_budget(typed)
-    engine = read_engine(typed)
-    from packstone.service.paimon_table import PaimonTable
-
-    table = PaimonTable(path, engine=engine, progress=BarProgress(), history=_history(typed))
-    return table.compact(options, filters=filters, budget=budget, command=command)
+    for parameter in click.get_current_context().command.params:
+        if parameter.name in single and typed.get(parameter.name):
+            raise InvalidInputError(f"{parameter.opts[0]} is for one table; leave it out, or leave out --each.")
+    if is_named(target, typed):
+        raise InvalidInputError(f"--each needs a folder; {target} is the name of a table.")
+    path = parse_location(target).path.rstrip("/") or "/"
+    found = find_tables(open_store(path), path)
+    answers: list[dict[str, Any]] = []
+    codes: list[int] = []
+    for table in (one for one in found if not one.why_not):
+        try:
+            outcome = run(table.path)
+        except PackstoneError as error:
+            if interrupting_signal() is not None:
+                raise
+            click.echo(f"packstone: {plain_text(error.message)}", err=True)
+            is_conflict, is_refused = isinstance(error, ConflictError), isinstance(error, RefusedError)
+            status = Status.CONFLICT if is_conflict else Status.REFUSED if is_refused else Status.FAILED
+            answers.append({"format_version": 1, "table": table.path, "status": status, "message": error.message})
+            codes.append(error.exit_code)
+            continue
+        answers.append(outcome.to_json())
+        codes.append(show_outcome(outcome, output_format=typed["output_format"], is_one_of_many=True))
+        if interrupting_signal() is not None:
+            break
+    left = [{"table": one.path, "why": one.why_not} for one in found if one.why_not]
+    plain = {"format_version": 1, "tables": answers, "left_alone": left}
+    show(plain, output_format=typed["output_format"], draw=lambda console: _draw_left(console, left))
+    return max(codes, key=_BADNESS.index, default=0)
 
 
-def _compact_segments(command: str, path: str, typed: dict[str, Any]) -> Outcome:
-    options, filters, budget = read_segment_options(typed), read_filters(typed), read_budget(typed)
-    engine = read_engine(typed)
-    from packstone.service.segment_table import SegmentTable
+def _draw_left(console: Any, left: list[dict[str, str]]) -> None:
+    from packstone.cli.draw_outcome import draw_lines
 
-    table = SegmentTable(path, engine=engine, progress=BarProgress(), history=_history(typed))
-    return table.compact(options, filters=filters, budget=budget, command=command)
+    draw_lines(console, [f"left alone  {short_path(one['table'])} is {one['why']}" for one in left])
+
+
+def _saved_plan(typed: dict[str, Any]) -> Any:
+    """Read the plan; refuse planning options, because the plan contains them."""
+    from packstone.pipeline.plan import Plan
+
+    for parameter in click.get_current_context().command.params:
+        if is_typed(parameter.name) and is_planning(parameter.name):
+            raise InvalidInputError(f"{parameter.opts[0]} is part of the plan; give it to `packstone plan --out`.")
+    return Plan.load(typed["plan_file"])
 
 
 def _history(typed: dict[str, Any]) -> str:
     from packstone.history.connect import check_url
-    from packstone.service.record import history_address
+    from packstone.pipeline.record import history_address
 
     history_url = history_address(typed["history_url"])
     check_url(history_url)
     return history_url
 
 
-def _check_hive_strategy(typed: dict[str, Any]) -> None:
-    strategy = typed.get("strategy") or SMALL_FILES
-    if strategy != SMALL_FILES:
-        raise InvalidInputError(f"{strategy} is no strategy for Hive directories; use {SMALL_FILES}.")
+def _run_hook(command: str, outcome: Outcome) -> Outcome:
+    """Run the user's command after a publish; if it fails, the publish stays and the outcome gets a warning."""
+    import os
+    import subprocess
+
+    partitions = sorted({unit.partition for unit in outcome.units})
+    variables = {
+        "PACKSTONE_TABLE": outcome.name,
+        "PACKSTONE_RUN": outcome.run or "",
+        "PACKSTONE_PARTITIONS": "\n".join(partitions),
+    }
+    # The output of the command goes to stderr; stdout is for the result.
+    done = subprocess.run(  # noqa: S602 - a shell command is what the option takes
+        command, shell=True, env={**os.environ, **variables}, stdin=subprocess.DEVNULL, stdout=2, check=False
+    )
+    if done.returncode == 0:
+        return outcome
+    warning = (
+        f"The run is done, but --after-publish ended with exit code {done.returncode}; refresh {outcome.name} by hand."
+    )
+    return replace(outcome, warnings=(*outcome.warnings, warning))
 
 
-def show_outcome(outcome: Outcome, *, output_format: str) -> int:
-    """Print an outcome, its warnings on stderr; return the exit code."""
-    from packstone.cli.draw import draw_outcome
+def show_outcome(outcome: Outcome, *, output_format: str, is_one_of_many: bool = False) -> int:
+    """Print an outcome, and its warnings on stderr; return the exit code.
+
+    With ``is_one_of_many`` no JSON is printed: the caller prints all outcomes as one document.
+    """
+
+    def draw(console: Any) -> None:
+        from packstone.cli.draw_outcome import draw_outcome
+
+        draw_outcome(console, outcome)
 
     for warning in outcome.warnings:
-        click.echo(f"packstone: {warning}", err=True)
-    show(outcome.to_json(), output_format=output_format, draw=lambda console: draw_outcome(console, outcome))
+        warn(warning)
+    if not is_one_of_many:
+        show(outcome.to_json(), output_format=output_format, draw=draw)
+    elif output_format != "json":
+        draw(make_console())
+    if outcome.interrupted:
+        click.echo(f"packstone: {plain_text(outcome.message)}", err=True)
+        return outcome.exit_code
     broken = [skip.what for skip in outcome.skipped if skip.kind is SkipKind.UNREADABLE]
-    if broken and outcome.status.exit_code and output_format != "json":
+    if broken and outcome.exit_code and output_format != "json":
         click.echo(f"packstone: {plain_text(_left_alone(broken))}", err=True)
-    return outcome.status.exit_code
+    return outcome.exit_code
 
 
 def _left_alone(broken: list[str]) -> str:
-    """Name what explains the exit code, also for one who sees only stderr."""
+    """Name the files that explain the exit code, for users who see only stderr."""
     more = f" and {len(broken) - _NAMED} more" if len(broken) > _NAMED else ""
     count = "1 file cannot be read and was" if len(broken) == 1 else f"{len(broken)} files cannot be read and were"
     return f"{count} left alone: {', '.join(broken[:_NAMED])}{more}."

@@ -1,4 +1,4 @@
-"""What the commands of segment tables do: open the table, call the façade, print the answer."""
+"""What the commands of segment tables do."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from packstone.cli import options
-from packstone.cli.arguments import read_engine, read_properties
-from packstone.cli.draw import draw_lines
+from packstone.cli.draw_outcome import draw_lines
 from packstone.cli.draw_segments import (
     draw_changes,
     draw_created,
@@ -18,32 +17,37 @@ from packstone.cli.draw_segments import (
     draw_segments,
     draw_versions,
 )
-from packstone.cli.output import short_path, show
-from packstone.cli.progress_bar import BarProgress
+from packstone.cli.output import BarProgress, short_path, show, warn
+from packstone.cli.targets import read_engine
 from packstone.errors import InvalidInputError
-from packstone.model.segment_options import parse_segment_ids
-from packstone.rewrite.inputs.input_files import InputFormat, InputOptions
-from packstone.service.load_options import LoadOptions
-from packstone.service.segment_reports import FAMILY
-from packstone.service.segment_table import SegmentTable
+from packstone.pipeline.open import create_table
+from packstone.pipeline.table import Table
+from packstone.rewrite.load.input_files import InputFormat, InputOptions
 from packstone.storage.location import parse_location
-from packstone.tables.segments.load_tasks import LoadVerify
+from packstone.storage.stores import open_store
+from packstone.tables.families import find_table
+from packstone.tables.segments.load_options import LoadOptions
+from packstone.tables.segments.options import parse_properties_given, parse_segment_ids
+from packstone.tables.segments.show import FAMILY
+from packstone.tables.segments.tasks import LoadVerify
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from packstone.tables.segments.user_verbs import SegmentVerbs
+
 
 def run_create(path: str, typed: dict[str, Any]) -> int:
-    """Make a table; say what it is."""
+    """Create a table and print its description."""
     sort_by = tuple(name.strip() for name in typed["sort_by"].split(",")) if typed["sort_by"] else ()
-    table = SegmentTable.create(
+    table = create_table(
         parse_location(path).path,
         typed["schema"],
         sort_by=sort_by,
         sort_scope=typed["sort_scope"],
-        properties=dict(read_properties(typed["properties"])),
+        properties=dict(parse_properties_given(typed["properties"])),
     )
-    created = table.describe()
+    created = table.segments.describe()
     _show(created.to_json(status="created"), typed, lambda console: draw_created(console, created))
     return 0
 
@@ -59,14 +63,15 @@ def run_alter(path: str, typed: dict[str, Any]) -> int:
     """Change properties; show them before and after."""
     if not typed["properties"] and not typed["unset"]:
         raise InvalidInputError("Nothing to change; give --property NAME=VALUE or --unset NAME.")
-    changes = _open(path).alter(dict(read_properties(typed["properties"])), unset=typed["unset"])
+    changes = _open(path).alter(dict(parse_properties_given(typed["properties"])), unset=typed["unset"])
     _show(changes.to_json(), typed, lambda console: draw_changes(console, changes))
     return 0
 
 
 def run_load(path: str, inputs: tuple[str, ...], typed: dict[str, Any]) -> int:
     """Load files as one segment."""
-    table = _open(path, engine=read_engine(typed), progress=BarProgress("loading", "tasks"))
+    progress = BarProgress("loading", "tasks")
+    table = _open(path, engine=read_engine(typed), progress=progress)
     load_options = LoadOptions(
         overwrite=typed["overwrite"],
         sort_scope=typed["sort_scope"],
@@ -82,10 +87,17 @@ def run_load(path: str, inputs: tuple[str, ...], typed: dict[str, Any]) -> int:
             null_text=typed["null_text"],
         ),
     )
-    report = table.load(inputs, options=load_options)
+    try:
+        report = table.load(inputs, options=load_options)
+    finally:
+        progress.close()
     for warning in report.warnings:
-        click.echo(f"packstone: {warning}", err=True)
+        warn(warning)
     _show(report.to_json(), typed, lambda console: draw_load(console, report))
+    if report.merged is not None and report.merged.interrupted:
+        what = "Interrupted: the load is done, the merge after it stopped early; continue with `packstone compact`."
+        click.echo(f"packstone: {what}", err=True)
+        return report.merged.exit_code
     return 0
 
 
@@ -111,7 +123,7 @@ def run_versions(path: str, typed: dict[str, Any]) -> int:
 
 
 def run_files(path: str, typed: dict[str, Any]) -> int:
-    """Name the live data files."""
+    """List the live data files."""
     found = _open(path).files(**_when(typed))
     _show(found.to_json(), typed, lambda console: draw_lines(console, [one.path for one in found.files]))
     return 0
@@ -155,12 +167,19 @@ def run_export(path: str, typed: dict[str, Any]) -> int:
 
 
 def _character(text: str) -> str:
-    """Let a tab be written as it is in most languages."""
+    r"""Accept ``\t`` and ``tab`` for a tab."""
     return "\t" if text in ("\\t", "tab") else text
 
 
-def _open(path: str, **how: Any) -> SegmentTable:  # noqa: ANN401 - passed on
-    return SegmentTable(parse_location(path).path, **how)
+def _open(path: str, **how: Any) -> SegmentVerbs:
+    location = parse_location(path).path
+    io = open_store(location)
+    create = "with `packstone segments create`"
+    if io.stat(location) is None:
+        raise InvalidInputError(f"{location} does not exist; create it {create}.", path=location)
+    if find_table(io, location)[0].name != FAMILY:
+        raise InvalidInputError(f"{location} is not a segment table; create one {create}.", path=location)
+    return Table(location, io=io, **how).segments
 
 
 def _when(typed: dict[str, Any]) -> dict[str, Any]:

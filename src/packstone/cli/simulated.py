@@ -1,25 +1,40 @@
-"""What `simulate` answers: one series for each setting, measured alike, as plain values to print or to draw."""
+"""Run `simulate`: parse its settings, measure each in the same way, return plain values to print or to draw.
+
+A setting is a strategy with options. Its options are those of `explain`, without those that make no sense over time;
+further options say when compaction runs and what arrives.
+"""
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from decimal import Decimal
 from statistics import fmean
 from typing import TYPE_CHECKING, Any, Final
 
-from packstone.cli.explain_options import SEGMENTS, TREE
-from packstone.cli.explain_questions import ask
-from packstone.cli.explained import mb_number
-from packstone.cli.simulate_options import as_plain
+import click
+
+from packstone.cli.explain_answers import mb_number
+from packstone.cli.explain_questions import GROUPS as EXPLAINED
+from packstone.cli.explain_questions import SEGMENTS, TREE, Megabytes, build_question
 from packstone.errors import InvalidInputError
-from packstone.model.megabytes import MB
-from packstone.model.sizes import format_bytes
-from packstone.strategy.simulate import Pattern, Point, Schedule, simulate, thin
-from packstone.strategy.simulate_tables import AppendTable, DirectoryTable, segment_table, tree_table
+from packstone.model.sizes import MB, format_bytes, parse_duration, parse_mb
+from packstone.strategy.simulate import (
+    MAX_ARRIVALS,
+    AppendTable,
+    DirectoryTable,
+    Pattern,
+    Point,
+    Schedule,
+    segment_table,
+    simulate,
+    thin,
+    tree_table,
+)
 
 if TYPE_CHECKING:
-    from packstone.cli.simulate_options import Typed
-    from packstone.strategy.simulate_tables import SimulatedTable
+    from packstone.strategy.simulate import SimulatedTable
 
 MAX_POINTS: Final = 200
 MOMENTS: Final = 4
@@ -29,7 +44,7 @@ _NOUNS: Final = {**dict.fromkeys(TREE, "run"), **dict.fromkeys(SEGMENTS, "segmen
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Metric:
-    """One thing that is measured after each load."""
+    """A value that is measured after each load."""
 
     name: str
     title: str
@@ -37,12 +52,12 @@ class Metric:
     show: Callable[[float], str]
     floor: int = 0  # where the axis begins
     is_bytes: bool = False
-    is_cumulative: bool = False  # it only tells what was before, so its mean says nothing
+    is_cumulative: bool = False  # each value sums up all loads so far, so a mean is meaningless
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
-    """A setting and all that was measured."""
+    """A setting and its measurements."""
 
     typed: Typed
     notes: tuple[str, ...]
@@ -50,13 +65,13 @@ class Setting:
 
     @property
     def label(self) -> str:
-        """What it is called."""
+        """The name of the setting."""
         return self.typed.label
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Simulated:
-    """Settings that met the same loads."""
+    """Settings that were simulated with the same loads."""
 
     pattern: Pattern
     settings: tuple[Setting, ...]
@@ -64,11 +79,11 @@ class Simulated:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What is odd about the settings, each thing once."""
+        """The notes about the settings, without repetitions."""
         return tuple(dict.fromkeys(note for setting in self.settings for note in setting.notes))
 
     def to_json(self) -> dict[str, Any]:
-        """The documented keys."""
+        """Return the documented keys."""
         pattern = self.pattern
         return {
             "format_version": 1,
@@ -84,7 +99,7 @@ class Simulated:
 
 
 def run_settings(settings: Sequence[Typed], items: Sequence[str], pattern: Pattern) -> tuple[Setting, ...]:
-    """Send the pattern through each setting; every table is built before the first simulation starts."""
+    """Simulate the pattern with each setting; every table is built before the first simulation starts."""
     built = [(typed, *build_table(typed, items)) for typed in settings]
     return tuple(
         Setting(typed=typed, notes=notes, points=simulate(table, pattern, _schedule(typed)))
@@ -93,12 +108,12 @@ def run_settings(settings: Sequence[Typed], items: Sequence[str], pattern: Patte
 
 
 def build_table(typed: Typed, items: Sequence[str]) -> tuple[SimulatedTable, tuple[str, ...]]:
-    """The table at the start with its strategy, and what is odd about them."""
+    """Return the table at the start with its strategy, and notes about them."""
     values = dict(typed.values)
     if typed.strategy in TREE:
         for name in ("early_total", "early_incremental"):
             values[name] = None if values[name] is None else values[name] * MB
-    question = ask(typed.strategy, items, values, given=set(typed.given))
+    question = build_question(typed.strategy, items, values, given=set(typed.given))
     if typed.strategy in TREE:
         runs = tuple(replace(run, size_bytes=run.size_bytes * MB, name="") for run in question.view.runs)
         return tree_table(question.strategy, replace(question.view, runs=runs)), question.notes
@@ -110,7 +125,7 @@ def build_table(typed: Typed, items: Sequence[str]) -> tuple[SimulatedTable, tup
 
 
 def choose_metrics(names: str | None, settings: Sequence[Setting], pattern: Pattern) -> tuple[Metric, ...]:
-    """Read ``--show``: the known measures, or a group of parts such as L1 or .2."""
+    """Parse ``--show``: names of metrics, or a group of parts such as L1 or .2."""
     nouns = {_NOUNS.get(setting.typed.strategy, "file") for setting in settings}
     known = {metric.name: metric for metric in _known_metrics(nouns)}
     labels = sorted({group.label for setting in settings for point in setting.points for group in point.groups})
@@ -120,12 +135,12 @@ def choose_metrics(names: str | None, settings: Sequence[Setting], pattern: Patt
     wanted = [name.strip() for name in names.split(",")]
     for name in wanted:
         if name not in known:
-            raise InvalidInputError(f"--show {name!r} is nothing that was measured; choose from {', '.join(known)}.")
+            raise InvalidInputError(f"--show {name!r} is not a metric; choose from {', '.join(known)}.")
     return tuple(known[name] for name in dict.fromkeys(wanted))
 
 
 def at_moments(points: Sequence[Point]) -> tuple[Point, ...]:
-    """A few points, evenly spaced, the last one among them."""
+    """Return a few points, evenly spaced, including the last one."""
     return thin(points, at_most=MOMENTS)
 
 
@@ -153,7 +168,7 @@ def _known_metrics(nouns: set[str]) -> tuple[Metric, ...]:
 
 
 def _group_metric(label: str, nouns: set[str]) -> Metric:
-    """Levels of a merge tree are told by their bytes, segments and files by their number."""
+    """Return the metric of a group: bytes for a level of a merge tree, a count for segments and files."""
     if nouns == {"run"}:
         return Metric(
             name=label,
@@ -171,7 +186,7 @@ def _in_group(point: Point, label: str) -> tuple[int, int]:
 
 
 def _number(value: float) -> str:
-    """Whole numbers as such; a mean of small ones with a decimal."""
+    """Format a number, with one decimal if it is small and not whole."""
     return f"{value:.1f}" if value < _SMALL_NUMBER and value != int(value) else f"{value:,.0f}"
 
 
@@ -215,7 +230,7 @@ def _point_json(point: Point) -> dict[str, Any]:
 
 
 def _series_json(points: Sequence[Point]) -> dict[str, Any]:
-    """One list for each measure; a group that is empty at a moment has a 0 there."""
+    """Return one list for each metric; a group that is empty at a moment has a 0 there."""
     plain = [_point_json(point) for point in points]
     labels = sorted({group.label for point in points for group in point.groups})
     series: dict[str, Any] = {name: [one[name] for one in plain] for name in plain[0] if name != "groups"}
@@ -225,3 +240,205 @@ def _series_json(points: Sequence[Point]) -> dict[str, Any]:
         for label, pairs in found.items()
     }
     return series
+
+
+# ---- options ----
+
+STRATEGIES = ("universal", "force-up-level0", "full", "minor", "major", "small-files", "append")
+KEYLESS = frozenset({"small-files", "append"})  # rows without keys: merging removes nothing
+_LEFT_OUT = {"ids", "today"}  # options of `explain` that make no sense over time
+_IN_MB = {
+    "early_total": click.Option(
+        ["--early-total"],
+        type=click.IntRange(min=0),
+        metavar="MB",
+        help="Merge all runs if their total size is below this.",
+    ),
+    "early_incremental": click.Option(
+        ["--early-incremental"],
+        type=click.IntRange(min=0),
+        metavar="MB",
+        help="Merge all runs if more than this size is outside the top level.",
+    ),
+}
+
+
+class Sizes(click.ParamType[tuple[int, ...]]):
+    """One size in megabytes, or several that are used in turn; the value is in bytes."""
+
+    name = "MB[,MB...]"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[int, ...]:
+        """Parse the numbers."""
+        one = Megabytes(least="0.000001")
+        return tuple(parse_mb(one.convert(text.strip(), param, ctx)) for text in str(value).split(","))
+
+
+class Seconds(click.ParamType[int]):
+    """A number of seconds, or a duration such as 15m."""
+
+    name = "SECONDS"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """Parse the number."""
+        text = str(value)
+        try:
+            return int(text) if text.isdecimal() else round(parse_duration(text).total_seconds())
+        except InvalidInputError as error:
+            self.fail(error.message, param, ctx)
+
+
+def _explained_groups() -> tuple[tuple[str, tuple[click.Option, ...]], ...]:
+    """Return the groups of options of `explain`, without those that make no sense over time."""
+    found = []
+    for heading, _, group in EXPLAINED:
+        options = tuple(_IN_MB.get(option.name or "", option) for option in group if option.name not in _LEFT_OUT)
+        if options:
+            found.append((heading.replace(", custom", ""), options))
+    return tuple(found)
+
+
+WHEN: tuple[click.Option, ...] = (
+    click.Option(
+        ["--compact-every"],
+        type=click.IntRange(min=0),
+        metavar="N",
+        default=1,
+        show_default=True,
+        help="Compact after every N-th load; 0 means never.",
+    ),
+    click.Option(["--one-round"], is_flag=True, help="Pick once each time, instead of until nothing is picked."),
+)
+ARRIVING: tuple[click.Option, ...] = (
+    click.Option(
+        ["--arrivals"],
+        type=click.IntRange(1, MAX_ARRIVALS),
+        metavar="N",
+        default=500,
+        show_default=True,
+        help="Simulate N loads.",
+    ),
+    click.Option(
+        ["--size"],
+        type=Sizes(),
+        default="10",
+        show_default=True,
+        help="Set the size of a load; several sizes are used in turn.",
+    ),
+    click.Option(
+        ["--update-pct"],
+        type=click.FloatRange(0, 100),
+        metavar="P",
+        default=0.0,
+        show_default=True,
+        help="Let P percent of each load overwrite older rows.",
+    ),
+    click.Option(
+        ["--every"],
+        type=Seconds(),
+        default="3600",
+        show_default=True,
+        help="Set the time between two loads, also as 15m or 1h.",
+    ),
+)
+# Heading and options; these options define a setting and may be used in --compare.
+SETTING_GROUPS = (("When", WHEN), *_explained_groups())
+_SETTING = tuple(option for _, group in SETTING_GROUPS for option in group)
+_FAMILIES = (TREE, ("minor", "major"), ("small-files", "append"))
+
+
+class SimulateCommand(click.Command):
+    """A command whose help groups the options by topic."""
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Print a section for each group, and one for the rest."""
+        groups = (("What arrives", ARRIVING), *SETTING_GROUPS)
+        grouped = {option.name for _, group in groups for option in group}
+        rest = [one for one in self.get_params(ctx) if isinstance(one, click.Option) and one.name not in grouped]
+        for heading, group in (*groups, ("Always", rest)):
+            with formatter.section(heading):
+                formatter.write_dl([record for option in group if (record := option.get_help_record(ctx))])
+
+
+def simulate_options(function: Any) -> Any:
+    """Add all options to the command."""
+    pending = [*ARRIVING, *_SETTING]
+    function.__click_params__ = [*pending[::-1], *getattr(function, "__click_params__", [])]
+    return function
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Typed:
+    """One setting as it was typed: the strategy, all values, and the names of the given options."""
+
+    label: str
+    strategy: str
+    values: dict[str, Any]
+    given: frozenset[str]
+
+
+def read_settings(ctx: click.Context, strategy: str, typed: dict[str, Any]) -> tuple[Typed, ...]:
+    """Return the setting of the command line itself, and those of ``--compare``.
+
+    The default label of the first setting is its strategy and those of its options in which the others differ.
+    """
+    given = _given(ctx)
+    main = Typed(label=strategy, strategy=strategy, values={**typed, "ids": None, "today": 0}, given=given)
+    others = tuple(_read_compared(ctx, text, main) for text in typed["compare"])
+    alike = [other for other in others if other.strategy == strategy]
+    words = [
+        word
+        for option in _SETTING
+        if any(other.values[option.name or ""] != typed[option.name or ""] for other in alike)
+        for word in _words(option, typed[option.name or ""])
+    ]
+    return (replace(main, label=typed["label"] or " ".join([strategy, *words])), *others)
+
+
+def _read_compared(ctx: click.Context, text: str, main: Typed) -> Typed:
+    """Parse another setting, ``LABEL: [STRATEGY] OPTIONS``, based on the options of the first one that apply to it."""
+    label, colon, options = text.partition(":")
+    if not colon:
+        label, options = text, text
+    if not label.strip():
+        raise click.UsageError(f"--compare {text!r} has no label; write for example 'wide: --size-ratio-pct 20'.", ctx)
+    argument = click.Argument(["strategy"], required=False, type=click.Choice(STRATEGIES))
+    parser = click.Command("compare", params=[argument, *_SETTING], add_help_option=False)
+    try:
+        inner = parser.make_context("compare", shlex.split(options))
+    except (click.UsageError, ValueError) as error:
+        said = error.format_message() if isinstance(error, click.UsageError) else f"{error}"
+        raise click.UsageError(f"--compare {text!r}: {said.rstrip('.')}", ctx) from None
+    strategy = inner.params.pop("strategy") or main.strategy
+    mine = _given(inner)
+    values = {**main.values, **{name: inner.params[name] for name in mine}}
+    return Typed(label=label.strip(), strategy=strategy, values=values, given=_fitting(main, strategy) | mine)
+
+
+def _fitting(main: Typed, strategy: str) -> frozenset[str]:
+    """Return the options given for the first setting that this strategy has too."""
+    foreign = {option.name for _, strategies, group in EXPLAINED for option in group if strategy not in strategies}
+    return frozenset(name for name in main.given if name not in foreign)
+
+
+def _given(ctx: click.Context) -> frozenset[str]:
+    source = click.core.ParameterSource.COMMANDLINE
+    names = {option.name or "" for option in _SETTING}
+    return frozenset(name for name in ctx.params if name in names and ctx.get_parameter_source(name) is source)
+
+
+def _words(option: click.Option, value: object) -> list[str]:
+    """Return an option as a user would type it; nothing if it is off."""
+    if value is None or value is False:
+        return []
+    return [option.opts[0]] if option.is_flag else [option.opts[0], str(value)]
+
+
+def is_one_family(strategies: set[str]) -> bool:
+    """Whether these strategies work on tables of the same kind."""
+    return any(strategies <= set(family) for family in _FAMILIES)
+
+
+def as_plain(value: object) -> object:
+    """Return a typed value as JSON represents it."""
+    return float(value) if isinstance(value, Decimal) else value

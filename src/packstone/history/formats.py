@@ -1,8 +1,8 @@
-"""``hive_format_type`` in the history database: filled by a refresh, asked by name or by location.
+"""The table ``hive_format_type`` in the history database: filled by a refresh, read by name or by location.
 
-A refresh is idempotent and incremental: page after page, what is new is added, what differs is changed, what is the
-same only gets the time at which it was seen. Rows of this metastore that were last seen before the refresh began are
-gone from it and are removed at the end, so a refresh that is killed removes nothing.
+A refresh is idempotent and incremental. Page by page, it adds new rows, changes rows that differ, and updates only
+``seen_at`` of the others. Rows of this metastore whose ``seen_at`` is older than the start of the refresh no longer
+exist in the metastore; they are removed at the end, so a killed refresh removes nothing.
 """
 
 from __future__ import annotations
@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING, Any, Self
 from sqlalchemy import Connection, Engine, RowMapping, String, bindparam, delete, insert, select, update
 
 from packstone.history.connect import WRITES, make_engine, one_sentence, parse_url
-from packstone.history.migrate import migrate
-from packstone.history.schema import FORMATS
-from packstone.model.format_record import FormatRecord, RefreshCounts, SeenFormat, digest
+from packstone.history.schema import FORMATS, migrate
+from packstone.model.metastore import FormatRecord, RefreshCounts, SeenFormat, digest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -45,24 +44,26 @@ class FormatTable:
     def refresh(
         self, records: Iterable[FormatRecord], *, metastore: str, clock: Callable[[], datetime]
     ) -> RefreshCounts:
-        """Take over what a metastore says, which is asked only now.
+        """Write the records of a metastore, which are read page by page, and remove the rows it no longer has.
 
-        Each page gets its own time: of two refreshes at once, none takes for gone what the other has just seen.
+        Each page gets its own time, so that two concurrent refreshes do not remove rows that the other has just seen.
         """
         counts, began = RefreshCounts(), clock()
         source = iter(records)
         while page := list(islice(source, PAGE)):
             with one_sentence(self._engine.url), self._write() as connection:
-                counts = counts.plus(_take_over(connection, page, now=clock()))
-        gone = delete(FORMATS).where(FORMATS.c.metastore == _fitted(metastore, "metastore"), FORMATS.c.seen_at < began)
+                counts = counts.plus(_write_page(connection, page, now=clock()))
+        unseen = delete(FORMATS).where(
+            FORMATS.c.metastore == _fitted(metastore, "metastore"), FORMATS.c.seen_at < began
+        )
         with one_sentence(self._engine.url), self._write() as connection:
-            removed = connection.execute(gone).rowcount
+            removed = connection.execute(unseen).rowcount
         return counts.plus(RefreshCounts(removed=removed))
 
     def list_formats(
         self, *, database: str = "", table: str = "", partition: str | None = None, limit: int = 100
     ) -> tuple[SeenFormat, ...]:
-        """Rows by name, tables before their partitions; ``partition=""`` is the table itself."""
+        """Return rows by name, tables before their partitions; ``partition=""`` is the table itself."""
         query = select(FORMATS)
         query = query.where(FORMATS.c.database == database) if database else query
         query = query.where(FORMATS.c.table == table) if table else query
@@ -71,17 +72,17 @@ class FormatTable:
         return self._read(query.order_by(*names).limit(limit))
 
     def find_formats(self, *locations: str) -> tuple[SeenFormat, ...]:
-        """Rows by location, however it is spelled."""
+        """Return rows by location; give every spelling of it."""
         return self._read(select(FORMATS).where(FORMATS.c.location_key.in_([digest(one) for one in locations])))
 
     def close(self) -> None:
         """Close all connections."""
         self._engine.dispose()
 
-    def _write(self) -> Any:  # noqa: ANN401 - SQLAlchemy's context manager of a transaction
+    def _write(self) -> Any:
         return self._engine.execution_options(**{WRITES: True}).begin()
 
-    def _read(self, query: Any) -> tuple[SeenFormat, ...]:  # noqa: ANN401 - a query of SQLAlchemy
+    def _read(self, query: Any) -> tuple[SeenFormat, ...]:
         with one_sentence(self._engine.url), self._engine.connect() as connection:
             return tuple(_seen(row) for row in connection.execute(query).mappings())
 
@@ -94,7 +95,7 @@ class FormatTable:
         self.close()
 
 
-def _take_over(connection: Connection, page: list[FormatRecord], *, now: datetime) -> RefreshCounts:
+def _write_page(connection: Connection, page: list[FormatRecord], *, now: datetime) -> RefreshCounts:
     rows = {record.key: _row(record) for record in page}
     known = {
         row[FORMATS.c.key]: {name: row[FORMATS.c[name]] for name in _FIELDS}
@@ -121,8 +122,8 @@ def _whole(key: str, row: dict[str, Any], *, now: datetime) -> dict[str, Any]:
     return {**row, "key": key, "location_key": digest(row["location"]), "seen_at": now, "changed_at": now}
 
 
-def _fitted(value: Any, name: str) -> Any:  # noqa: ANN401 - a text or a number
-    """Cut a text to its column; PostgreSQL takes no NUL."""
+def _fitted(value: Any, name: str) -> Any:
+    """Truncate a text to its column and escape NUL, which PostgreSQL does not accept."""
     column_type = FORMATS.c[name].type
     if not isinstance(column_type, String) or not isinstance(value, str):
         return value

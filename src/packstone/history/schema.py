@@ -1,29 +1,39 @@
-"""The tables of the history as this Packstone reads and writes them.
+"""The tables of the history as this Packstone reads and writes them, and their migration to this version.
 
-The tables are *made* by the migrations alone; a test compares the two. Rules that keep one schema good
-for SQLite, MySQL, MariaDB and PostgreSQL, and its dashboards' SQL the same on all of them:
+Only the migrations *create* the tables; a test compares the two. These rules make one schema, and the same SQL in
+dashboards, work on SQLite, MySQL, MariaDB and PostgreSQL:
 
-- No name needs quotes anywhere. ``table``, ``rows``, ``partition`` and ``user`` are reserved words in one
-  or the other, hence ``table_path``, ``row_count``, ``partition_name``, ``user_name``; the keys of the
-  columns are the fields of the records.
-- Every string has a length (MySQL insists), and together they stay below MySQL's 65,535 bytes a row.
-- Times are UTC without a zone: MySQL has no other kind that goes beyond 2038, and Grafana takes them so.
-- Indexes hold short columns only. A path may be longer than any index entry (MySQL 3,072 bytes,
-  PostgreSQL 2,704), and the newest runs of one table are found quickly enough by walking back in time.
-- Units are numbered by their place in the record: whether ``unit`` counts per run or per partition is the
-  recording family's affair.
+- No name needs quotes. ``table``, ``rows``, ``partition`` and ``user`` are reserved words in some of them, hence
+  ``table_path``, ``row_count``, ``partition_name``, ``user_name``; the keys of the columns are the fields of the
+  records.
+- Every string has a length (MySQL requires it), and together they stay below MySQL's 65,535 bytes per row.
+- Times are UTC without a zone: MySQL has no other type that goes beyond 2038, and Grafana expects them so.
+- Indexes contain short columns only. A path may be longer than any index entry (MySQL 3,072 bytes, PostgreSQL 2,704),
+  and a scan back in time finds the newest runs of one table quickly enough.
+- Units are numbered by their position in the record, because ``unit`` counts per run in some families and per partition
+  in others.
+
+Alembic is imported only if the database needs an upgrade: usually one small query shows that it does not, and importing
+Alembic takes longer than everything else that a history command does.
 """
 
 from __future__ import annotations
 
+import contextlib
+import importlib.resources
+import tempfile
 from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from sqlalchemy import (
     BigInteger,
     Column,
+    Connection,
     DateTime,
     Dialect,
     Double,
+    Engine,
     ForeignKey,
     Index,
     Integer,
@@ -31,11 +41,23 @@ from sqlalchemy import (
     String,
     Table,
     TypeDecorator,
+    column,
+    func,
+    inspect,
+    select,
+    table,
 )
 
-# In the order in which they were added; the last is what this Packstone needs. Kept here besides the
-# migrations themselves, because asking Alembic means importing it.
-REVISIONS = ("0001", "0002", "0003")
+from packstone.errors import InvalidInputError, UnavailableError
+from packstone.history.connect import WRITES, display_url
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from importlib.resources.abc import Traversable
+
+# In the order in which they were added; this Packstone needs the last one. Listed here as well as in the migrations,
+# so that Alembic need not be imported.
+REVISIONS = ("0003",)
 VERSION_TABLE = "packstone_schema_version"
 
 RUN_ID_CHARS = 64
@@ -46,17 +68,17 @@ TEXT_CHARS = 4000
 
 
 class UtcDateTime(TypeDecorator[datetime]):
-    """An aware datetime outside, the same instant in UTC without a zone inside."""
+    """A datetime with a zone in Python, the same instant in UTC without a zone in the database."""
 
     impl = DateTime
     cache_ok = True
 
-    def process_bind_param(self, value: datetime | None, dialect: Dialect) -> datetime | None:  # noqa: ARG002
-        """Drop the zone after going to UTC."""
+    def process_bind_param(self, value: datetime | None, dialect: Dialect) -> datetime | None:
+        """Convert to UTC and drop the zone."""
         return None if value is None else value.astimezone(UTC).replace(tzinfo=None)
 
-    def process_result_value(self, value: datetime | None, dialect: Dialect) -> datetime | None:  # noqa: ARG002
-        """Put the zone back."""
+    def process_result_value(self, value: datetime | None, dialect: Dialect) -> datetime | None:
+        """Add the zone UTC."""
         return None if value is None else value.replace(tzinfo=UTC)
 
 
@@ -124,7 +146,7 @@ FILES = Table(
     Column("file_name", String(PATH_CHARS), nullable=False, key="name"),
 )
 
-# What a run left alone, and why.
+# What a run skipped, and why.
 SKIPS = Table(
     "packstone_skip",
     METADATA,
@@ -157,3 +179,97 @@ FORMATS = Table(
     Index("hive_format_type_table", "database", "table"),
     Index("hive_format_type_location", "location_key"),
 )
+
+
+# ---- migration ----
+
+MIGRATIONS = Path(__file__).parent / "migrations"
+
+LOCK_SECONDS = 50  # less than ANSWER_SECONDS of connect.py, after which a server counts as dead
+_LOCK_NUMBER = 0x7061636B  # "pack"; any number that other programs are unlikely to lock
+
+_VERSIONS = table(VERSION_TABLE, column("version_num", String))
+
+
+def migrate(engine: Engine) -> None:
+    """Upgrade the database if it is older; refuse it if it is newer."""
+    with engine.connect() as connection:
+        if _needs_no_upgrade(connection):
+            return
+    # Checked again under the write lock: if several processes find no schema, one creates it.
+    with engine.execution_options(**{WRITES: True}).begin() as connection, _alone(connection):
+        if not _needs_no_upgrade(connection):
+            _upgrade(connection)
+
+
+@contextlib.contextmanager
+def _alone(connection: Connection) -> Iterator[None]:
+    """Prevent other processes from migrating the same database; in SQLite, the write lock does so already."""
+    server = connection.dialect.name
+    if server == "postgresql":
+        connection.execute(select(func.pg_advisory_xact_lock(_LOCK_NUMBER)))
+    if server not in ("mysql", "mariadb"):
+        yield
+        return
+    # In MySQL, every CREATE TABLE ends the transaction, so the lock must outlive it. Lock names are global in a server.
+    name = f"packstone_schema_{connection.engine.url.database}"[:64]
+    if connection.scalar(select(func.get_lock(name, LOCK_SECONDS))) != 1:
+        raise UnavailableError(
+            f"Another process has been upgrading {display_url(connection.engine.url)} for {LOCK_SECONDS} seconds; "
+            "try again later."
+        )
+    try:
+        yield
+    finally:
+        connection.execute(select(func.release_lock(name)))
+
+
+def _needs_no_upgrade(connection: Connection) -> bool:
+    found = _read_revision(connection)
+    if found is not None and found not in REVISIONS:
+        raise InvalidInputError(
+            f"The history database {display_url(connection.engine.url)} was written by a newer Packstone "
+            f"(schema {found}, this one knows {REVISIONS[-1]}); upgrade Packstone or name another database.",
+            revision=found,
+        )
+    return found == REVISIONS[-1]
+
+
+def _read_revision(connection: Connection) -> str | None:
+    if not inspect(connection).has_table(VERSION_TABLE):
+        return None
+    found: str | None = connection.scalar(select(_VERSIONS.c.version_num))
+    return found
+
+
+def _upgrade(connection: Connection) -> None:
+    from alembic import command
+    from alembic.config import Config
+
+    config = Config()
+    with _scripts() as folder:
+        # Doubled, because configparser reads the option and treats a percent sign as the start of a reference.
+        config.set_main_option("script_location", str(folder).replace("%", "%%"))
+        config.attributes["connection"] = connection
+        command.upgrade(config, REVISIONS[-1])
+
+
+@contextlib.contextmanager
+def _scripts() -> Iterator[Path]:
+    """Yield the folder of scripts; if Packstone runs from an archive, unpack it, because Alembic needs real files."""
+    if MIGRATIONS.is_dir():
+        yield MIGRATIONS
+        return
+    with tempfile.TemporaryDirectory(prefix="packstone-") as folder:
+        _unpack(importlib.resources.files("packstone.history") / "migrations", Path(folder))
+        yield Path(folder)
+
+
+def _unpack(source: Traversable, folder: Path) -> None:
+    """Copy a folder of a package; from Python 3.12 on, ``importlib.resources.as_file`` does this."""
+    for entry in source.iterdir():
+        if entry.is_dir():
+            (folder / entry.name).mkdir()
+            _unpack(entry, folder / entry.name)
+        else:
+            (folder / entry.name).write_bytes(entry.read_bytes())

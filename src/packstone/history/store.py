@@ -1,15 +1,15 @@
-"""The history of runs: record one, list them, read one.
+"""The history of runs: record a run, list runs, read one, delete old ones.
 
-Recording is idempotent by the run's id. A run whose record could not be written (no connection, a crash)
-is recorded again from its journal, perhaps twice and by two processes; the last word replaces the others,
-and nothing is counted double.
+Recording is idempotent by the run's id. A run whose record could not be written (no connection, a crash) is recorded
+later from its journal, perhaps twice and by two processes; the last record replaces the others, and nothing is counted
+twice.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
@@ -32,9 +32,11 @@ from sqlalchemy.exc import DBAPIError, IntegrityError
 
 from packstone.errors import InvalidInputError
 from packstone.history.connect import WRITES, display_url, is_server, make_engine, one_sentence, parse_url
-from packstone.history.migrate import migrate
-from packstone.history.schema import FILES, RUN_ID_CHARS, RUNS, SKIPS, UNITS
+from packstone.history.schema import FILES, RUN_ID_CHARS, RUNS, SKIPS, UNITS, migrate
 from packstone.model.run_record import RunFacts, RunRecord, SkipRecord, UnitRecord, to_utc
+from packstone.model.sizes import parse_duration
+from packstone.model.times import parse_moment
+from packstone.runs.clock import now_utc
 
 T = TypeVar("T")
 
@@ -42,13 +44,13 @@ _ATTEMPTS = 5
 _BATCH = 1000
 _INPUT, _OUTPUT = "input", "output"
 _SKIP_FIELDS = ("run", "what", "why", "kind")
-# Deadlock and lock wait of MySQL; deadlock and serialisation failure of PostgreSQL.
+# Deadlock, lock wait timeout and changed record of MySQL and MariaDB; deadlock and serialisation failure of PostgreSQL.
 _COLLISIONS = (1213, 1205, 1020, "40P01", "40001")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunFilters:
-    """Which runs: of one table, that ended so, of one family, started at or after, and before, a moment."""
+    """Which runs to select: by table, status, family, and start time (``since`` inclusive, ``until`` exclusive)."""
 
     table: str | None = None
     status: str | tuple[str, ...] | None = None
@@ -87,13 +89,13 @@ class RunHistory:
     def record_run(
         self, run: RunRecord, units: tuple[UnitRecord, ...] = (), skips: tuple[SkipRecord, ...] = ()
     ) -> None:
-        """Write the run with all that belongs to it in one transaction, in place of what its id had before."""
+        """Write the run with its units and skips in one transaction; replace an earlier record of the same id."""
         _check_ids(run, units)
         with one_sentence(self._engine.url):
-            self._with_patience(lambda connection: _replace_run(connection, run, units, skips=skips))
+            self._write_with_retries(lambda connection: _replace_run(connection, run, units, skips=skips))
 
     def record_if_absent(self, facts: RunFacts) -> bool:
-        """Record a run unless its id is known: what was recorded at the time knows more than what is found later."""
+        """Record a run unless its id exists: a record written by the run has more facts than one made later."""
         _check_ids(facts.run, facts.units)
 
         def write(connection: Connection) -> bool:
@@ -103,33 +105,33 @@ class RunHistory:
             return True
 
         with one_sentence(self._engine.url):
-            return self._with_patience(write)
+            return self._write_with_retries(write)
 
     def set_status(self, run_id: str, status: str) -> bool:
-        """Change how a run ended, for one that was undone later; False if it is not known."""
+        """Change the status of a run, for one that was undone later; return False if there is no such run."""
 
         def write(connection: Connection) -> bool:
-            # Asked first: MySQL counts a row that already says so as not updated.
+            # Checked first: MySQL counts a row that already has this status as not updated.
             if connection.execute(select(RUNS.c.run).where(RUNS.c.run == run_id)).first() is None:
                 return False
             connection.execute(update(RUNS).where(RUNS.c.run == run_id).values(status=status))
             return True
 
         with one_sentence(self._engine.url):
-            return self._with_patience(write)
+            return self._write_with_retries(write)
 
-    def list_runs(self, filters: RunFilters | None = None, *, limit: int = 50, **by: Any) -> tuple[RunRecord, ...]:  # noqa: ANN401
-        """Return the newest runs first: those that pass the filters, given whole or by name."""
+    def list_runs(self, filters: RunFilters | None = None, *, limit: int = 50, **by: Any) -> tuple[RunRecord, ...]:
+        """Return the runs that pass the filters, newest first; give a ``RunFilters`` or its fields by name."""
         if limit < 1:
-            raise InvalidInputError(f"The limit {limit} asks for no runs; give 1 or more.", value=limit)
+            raise InvalidInputError(f"The limit {limit} is too small; give 1 or more.", value=limit)
         chosen = filters or RunFilters(**by)
         query = select(RUNS).where(*_conditions(chosen)).order_by(RUNS.c.started_at.desc(), RUNS.c.run.desc())
         with one_sentence(self._engine.url), self._engine.connect() as connection:
             return tuple(_run_record(row) for row in connection.execute(query.limit(limit)).mappings())
 
-    def list_tables(self, *, family: str) -> tuple[str, ...]:
-        """Name the tables of a family that runs were recorded of."""
-        query = select(RUNS.c.table).where(RUNS.c.family == family).distinct().order_by(RUNS.c.table)
+    def list_tables(self) -> tuple[str, ...]:
+        """Return the tables that have recorded runs."""
+        query = select(RUNS.c.table).distinct().order_by(RUNS.c.table)
         with one_sentence(self._engine.url), self._engine.connect() as connection:
             return tuple(connection.scalars(query))
 
@@ -140,18 +142,18 @@ class RunHistory:
             return connection.scalar(query) or 0
 
     def remove_runs(self, filters: RunFilters) -> int:
-        """Forget the runs that pass the filters, a thousand in a transaction; return how many they were."""
+        """Delete the runs that pass the filters, a thousand per transaction; return their number."""
         removed = 0
         oldest = select(RUNS.c.run).where(*_conditions(filters)).order_by(RUNS.c.started_at).limit(_BATCH)
 
-        def forget(connection: Connection) -> int:
+        def remove(connection: Connection) -> int:
             found = list(connection.scalars(oldest))
             for table in (FILES, SKIPS, UNITS, RUNS):
                 connection.execute(delete(table).where(table.c.run.in_(found)))
             return len(found)
 
         with one_sentence(self._engine.url):
-            while (count := self._with_patience(forget)) > 0:
+            while (count := self._write_with_retries(remove)) > 0:
                 removed += count
         return removed
 
@@ -161,9 +163,9 @@ class RunHistory:
         return None if facts is None else (facts.run, facts.units)
 
     def read_facts(self, run_id: str) -> RunFacts | None:
-        """Return all that is recorded of a run, or None if there is no such run."""
+        """Return everything that is recorded of a run, or None if there is no such run."""
         engine = self._engine
-        if is_server(engine.url):  # one view of it all, so that a replay cannot pair the old run with the new units
+        if is_server(engine.url):  # one snapshot, so that a concurrent replay cannot mix the old run with new units
             engine = engine.execution_options(isolation_level="REPEATABLE READ")
         with one_sentence(engine.url), engine.connect() as connection:
             row = connection.execute(select(RUNS).where(RUNS.c.run == run_id)).mappings().one_or_none()
@@ -178,11 +180,11 @@ class RunHistory:
                 skips=tuple(SkipRecord(**{name: skip[SKIPS.c[name]] for name in _SKIP_FIELDS}) for skip in skips),
             )
 
-    def _with_patience(self, write: Callable[[Connection], T]) -> T:
-        """Write in one transaction; if another one was in its way, once more.
+    def _write_with_retries(self, write: Callable[[Connection], T]) -> T:
+        """Write in one transaction; retry if it collides with another one.
 
-        Two processes that replay one run at once both delete and both insert it: SQLite lets them queue, the servers
-        fail one of them, with a deadlock or a double key.
+        Two processes that replay the same run both delete and insert it: in SQLite one waits for the other, a server
+        fails one of them with a deadlock or a duplicate key.
         """
         for _ in range(_ATTEMPTS):
             try:
@@ -195,7 +197,7 @@ class RunHistory:
             return write(connection)
 
     def close(self) -> None:
-        """Close all connections; the object is of no use afterwards."""
+        """Close all connections; the object cannot be used afterwards."""
         self._engine.dispose()
 
     def __enter__(self) -> Self:
@@ -207,12 +209,12 @@ class RunHistory:
         self.close()
 
     def __str__(self) -> str:
-        """Print the address without its password."""
+        """Return the address without its password."""
         return display_url(self._engine.url)
 
 
 def _check_ids(run: RunRecord, units: tuple[UnitRecord, ...]) -> None:
-    """Refuse an id that would be cut, for it is the key, and units that belong to another run."""
+    """Refuse an id that would be truncated, because it is the key, and units that belong to another run."""
     if not 0 < len(run.run) <= RUN_ID_CHARS:
         raise InvalidInputError(f"The run id {run.run!r} must have 1 to {RUN_ID_CHARS} characters.", run=run.run)
     for unit in units:
@@ -282,10 +284,10 @@ def _row(table: Table, values: dict[str, Any]) -> dict[str, Any]:
 
 
 def _fitted(text: str, column_type: object) -> str:
-    """Make a text that every database takes: a record with a shortened path is worth more than none.
+    """Return a text that every database accepts: a record with a shortened path is better than no record.
 
-    A file name may hold bytes that are no UTF-8 (Python keeps them as lone surrogates, which no driver
-    takes), and PostgreSQL takes no NUL.
+    A file name may contain bytes that are not UTF-8 (Python keeps them as lone surrogates, which no driver accepts),
+    and PostgreSQL does not accept NUL.
     """
     clean = text.encode("utf-8", "backslashreplace").decode("utf-8").replace("\0", "\\0")
     length = column_type.length if isinstance(column_type, String) else None
@@ -303,3 +305,38 @@ def _unit_record(row: RowMapping, names: dict[tuple[int, str], list[str]]) -> Un
         input_names=tuple(names.get((position, _INPUT), ())),
         output_names=tuple(names.get((position, _OUTPUT), ())),
     )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HistoryPruneReport:
+    """How many runs were deleted, or would be."""
+
+    dry_run: bool
+    before: datetime
+    runs: int
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the documented keys."""
+        status = "nothing-to-do" if not self.runs else "planned" if self.dry_run else "pruned"
+        return {"format_version": 1, "status": status, "before": self.before.isoformat(), "runs": self.runs}
+
+
+def parse_when(text: str) -> datetime:
+    """Parse a time, ``2026-01-31 12:30``, or an age, ``7d``, which means seven days ago."""
+    if any(mark in text for mark in "-:T"):
+        return datetime.fromtimestamp(parse_moment(text) / 1000, UTC)
+    try:
+        return now_utc() - parse_duration(text)
+    except (InvalidInputError, OverflowError):
+        raise InvalidInputError(
+            f"{text!r} is neither a time nor an age; write for example 2026-01-31, '2026-01-31 12:30' (UTC) or 7d.",
+            value=text,
+        ) from None
+
+
+def prune_history(url: str, *, before: datetime, dry_run: bool) -> HistoryPruneReport:
+    """Delete the records of runs that started before a time."""
+    old = RunFilters(until=before)
+    with open_history(url) as history:
+        runs = history.count_runs(old) if dry_run else history.remove_runs(old)
+    return HistoryPruneReport(dry_run=dry_run, before=before, runs=runs)

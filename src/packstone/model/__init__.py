@@ -1,1 +1,1 @@
-"""Frozen values that every layer speaks of."""
+"""Frozen values that every layer uses."""

@@ -1,13 +1,13 @@
-"""Frozen values to JSON and back: what specs, results, journals and owner files are written in.
+"""Records: frozen values as JSON and back, the format of specs, results, journals and owner files.
 
-A record is read by whoever comes after a crash, and nothing in it is believed: it carries a digest, every value must
-have the type that its field declares, and a class may check more in ``__post_init__`` (a ValueError means that the
-record is damaged). Only what our values are made of is understood: str, int, float, bool, bytes (as base64), moments
-(ISO 8601), None, enums, tuples, unions with None, ``Annotated`` with checks (model/record_fields.py), and dataclasses
-of these. The reader and the writer of a type are built once, from the standard library: executors have little else.
+Records are read after crashes, so nothing in them is trusted: a record has a digest, every value must have the type
+that its field declares, and a class may check more in ``__post_init__`` (a ValueError means that the record is
+damaged). The supported types are str, int, float, bool, bytes (as base64), datetimes (ISO 8601), None, enums, tuples,
+unions with None, ``Annotated`` with checks (such as ``Name`` and ``AbsolutePath`` below), and dataclasses of these. The
+reader and the writer of a type are built once, from the standard library: executors have little else.
 
-A record of a newer packstone says so in ``format_version`` and is refused, because acting on half-understood records is
-how rows get lost. Version 1 had no digest.
+A record of a newer packstone states that in ``format_version`` and is refused, because acting on half-understood
+records loses rows. Version 1 had no digest.
 """
 
 from __future__ import annotations
@@ -17,13 +17,14 @@ import dataclasses
 import hashlib
 import json
 import math
+import re
 import types
 import typing
 from collections.abc import Callable, Hashable
 from datetime import datetime
 from enum import Enum
 from functools import cache
-from typing import Annotated, Any, Final, TypeVar, cast
+from typing import Annotated, Any, Final, TypeAlias, TypeVar, cast
 
 from packstone.errors import CorruptionError, InvalidInputError, RefusedError
 
@@ -37,25 +38,25 @@ _TAIL_BYTES: Final = len(_DIGEST_KEY) + 2 * _DIGEST_BYTES + len(b'"}')
 _MAX_INT: Final = 1 << 63
 
 
-def to_plain(value: object) -> Any:  # noqa: ANN401 - what json writes
-    """Turn a value into what ``json`` writes."""
+def to_plain(value: object) -> Any:
+    """Turn a value into the plain values that ``json`` writes."""
     write = _writer(cast("Hashable", type(value)))
     return value if write is None else write(value)
 
 
-def from_plain(kind: Any, plain: object) -> Any:  # noqa: ANN401 - any of our values
-    """Turn parsed JSON into a value of the kind; unknown keys are ignored, missing ones use defaults; or ValueError."""
+def from_plain(kind: Any, plain: object) -> Any:
+    """Turn parsed JSON into a value of the type, or raise ValueError; ignore unknown keys, use defaults for missing."""
     return _reader(kind)(plain)
 
 
 def dump_record(value: object) -> bytes:
-    """Write a value as a record on disk, with the version of its format and a digest of all that is in it."""
+    """Encode a value as a record, with the version of its format and a digest of its content."""
     plain = {"format_version": FORMAT_VERSION, **to_plain(value)}
     return seal(json.dumps(plain, ensure_ascii=True, separators=(",", ":")).encode())
 
 
 def load_record(kind: type[T], data: bytes, *, path: str) -> T:
-    """Read a record from disk; refuse a newer format, report a damaged one with its path."""
+    """Decode a record; RefusedError for a newer format, CorruptionError with the path for a damaged one."""
     plain = parse_sealed(data, path=path, newest=FORMAT_VERSION)
     try:
         value: T = from_plain(kind, plain)
@@ -72,7 +73,7 @@ def seal(text: bytes) -> bytes:
 def parse_sealed(data: bytes, *, path: str, newest: int) -> dict[str, Any]:
     """Parse a JSON object that was sealed; RefusedError if its format is newer, CorruptionError if it is damaged.
 
-    The version is looked at first: a newer format may be sealed in another way.
+    The version is checked first: a newer format may be sealed in another way.
     """
     try:
         plain = json.loads(data, parse_constant=_refuse_constant)
@@ -80,7 +81,7 @@ def parse_sealed(data: bytes, *, path: str, newest: int) -> dict[str, Any]:
         raise damaged(path, "it is not the JSON that was written") from error
     version = check_version(plain, path=path, newest=newest)
     if not check_seal(data, path=path) and ("digest" in plain or version > 1):
-        raise damaged(path, "its digest does not fit its content")
+        raise damaged(path, "its digest does not match its content")
     return cast("dict[str, Any]", plain)
 
 
@@ -98,16 +99,16 @@ def check_version(plain: object, *, path: str, newest: int) -> int:
 
 
 def check_seal(data: bytes, *, path: str) -> bool:
-    """Whether a record ends in a digest, which then fits; CorruptionError if it does not fit."""
+    """Whether a record ends in a digest; CorruptionError if the digest does not match."""
     if not data[-_TAIL_BYTES:].startswith(_DIGEST_KEY):
         return False
     if data[-_TAIL_BYTES + len(_DIGEST_KEY) :] != _digest(data[:-_TAIL_BYTES]) + b'"}':
-        raise damaged(path, "its digest does not fit its content")
+        raise damaged(path, "its digest does not match its content")
     return True
 
 
 def damaged(path: str, why: object) -> CorruptionError:
-    """The error for a record that cannot be used; no advice to remove it, for what it describes may be half done."""
+    """The error for a record that cannot be used; it does not advise removal: what it describes may be half-done."""
     return CorruptionError(
         f"The record {path} is damaged: {why}. What it describes is left as it is; keep all files, and put the record "
         "back from a copy if there is one.",
@@ -123,12 +124,9 @@ def _refuse_constant(name: str) -> float:
     raise ValueError(f"{name} is not a number of a record")
 
 
-# ---- readers: parsed JSON to values ----
-
-
 @cache
-def _reader(kind: Any) -> _Convert:  # noqa: ANN401 - a type, or what typing makes of one
-    """Build the function that checks and converts; it raises ValueError, never anything else."""
+def _reader(kind: Any) -> _Convert:
+    """Build the function that turns parsed JSON into a checked value; it raises only ValueError."""
     origin, args = typing.get_origin(kind), typing.get_args(kind)
     if origin is Annotated:
         return _checked_reader(_reader(args[0]), args[1:])
@@ -148,10 +146,10 @@ def _reader(kind: Any) -> _Convert:  # noqa: ANN401 - a type, or what typing mak
     return _SCALARS[kind]
 
 
-def _dataclass_reader(kind: Any, arguments: dict[Any, Any]) -> _Convert:  # noqa: ANN401 - a dataclass
+def _dataclass_reader(kind: Any, arguments: dict[Any, Any]) -> _Convert:
     @cache
     def fields() -> tuple[list[tuple[str, _Convert]], list[str]]:
-        """Built when the first record is read: a type may hold values of its own type."""
+        """The readers of the fields, built when the first record is read: a type may contain its own type."""
         hints = typing.get_type_hints(kind, include_extras=True)
         inits = [field for field in dataclasses.fields(kind) if field.init]
         absent = (dataclasses.MISSING, dataclasses.MISSING)
@@ -177,7 +175,7 @@ def _dataclass_reader(kind: Any, arguments: dict[Any, Any]) -> _Convert:  # noqa
     return read
 
 
-def _filled_in(hint: Any, arguments: dict[Any, Any]) -> Any:  # noqa: ANN401 - types, or what typing makes of them
+def _filled_in(hint: Any, arguments: dict[Any, Any]) -> Any:
     """The type of a field with the arguments of its generic class."""
     parameters = getattr(hint, "__parameters__", ())
     if isinstance(hint, TypeVar):
@@ -186,7 +184,7 @@ def _filled_in(hint: Any, arguments: dict[Any, Any]) -> Any:  # noqa: ANN401 - t
 
 
 def _tuple_reader(args: tuple[Any, ...]) -> _Convert:
-    if len(args) == 2 and args[1] is Ellipsis:  # noqa: PLR2004 - tuple[T, ...]
+    if len(args) == 2 and args[1] is Ellipsis:  # tuple[T, ...]
         inner = _reader(args[0])
         return lambda plain: tuple([inner(item) for item in _check_list(plain)])
     readers = tuple(_reader(arg) for arg in args)
@@ -229,7 +227,7 @@ def _read_str(plain: object) -> str:
 
 
 def _is_writable(text: str) -> bool:
-    """Whether a file system can have such a name: any bytes, but no halves of characters."""
+    """Whether a text can be a file name: any bytes (surrogateescape), but no other lone surrogates."""
     if text.isascii():
         return True
     try:
@@ -271,12 +269,12 @@ def _read_moment(plain: object) -> datetime:
 
 
 def _show(plain: object) -> str:
-    """A value for a message: the first characters of what it looks like, without building all of it."""
+    """A value for a message: the first characters of its repr, without building all of it."""
     short = plain[:3] if isinstance(plain, list) else list(plain)[:3] if isinstance(plain, dict) else plain
     if isinstance(short, int) and abs(short) >= _MAX_INT:
         return "a huge integer"
     text = repr(short)
-    return text if len(text) <= 60 else f"{text[:60]}…"  # noqa: PLR2004 - a glance
+    return text if len(text) <= 60 else f"{text[:60]}…"  # enough to recognise it
 
 
 def _read_none(plain: object) -> None:
@@ -295,11 +293,9 @@ _SCALARS: Final[dict[Any, _Convert]] = {
 }
 
 
-# ---- writers: values to what json writes; None where json writes the value as it is ----
-
-
 @cache
-def _writer(kind: Any) -> _Convert | None:  # noqa: ANN401 - a type, or what typing makes of types
+def _writer(kind: Any) -> _Convert | None:
+    """Build the function that turns a value into plain values; None if ``json`` writes the value as it is."""
     origin, args = typing.get_origin(kind), typing.get_args(kind)
     if origin is Annotated:
         return _writer(args[0])
@@ -321,7 +317,7 @@ def _writer(kind: Any) -> _Convert | None:  # noqa: ANN401 - a type, or what typ
     return None
 
 
-def _dataclass_writer(kind: Any) -> _Convert:  # noqa: ANN401 - a dataclass
+def _dataclass_writer(kind: Any) -> _Convert:
     @cache
     def writers() -> list[tuple[str, _Convert | None]]:
         hints = typing.get_type_hints(kind, include_extras=True)
@@ -342,3 +338,89 @@ def _tuple_writer(args: tuple[Any, ...]) -> _Convert | None:
     return lambda value: [
         item if convert is None else convert(item) for convert, item in zip(writers, value, strict=True)
     ]
+
+
+# ---- checks of record fields ----
+# A record beside a table may have been damaged or made by somebody else. So a name must not lead to another folder, and
+# a number must be one that Packstone writes.
+
+
+_RUN: Final = re.compile(r"[0-9A-Za-z][0-9A-Za-z._-]{0,79}")
+_MAX_ID: Final = 1 << 32  # of a user or a group
+_MAX_PID: Final = 1 << 31  # the limit of kill()
+_MAX_MODE: Final = 0o7777
+_YEAR_9999: Final = 253_402_300_800
+
+
+def check_name(name: str) -> None:
+    """Raise ValueError unless a text is one component of a path: not empty, not ``..``, no slash."""
+    if not name or name in {".", ".."} or "/" in name or "\0" in name:
+        raise ValueError(f"{name[:60]!r} is not the name of a file")
+
+
+def checked_name(name: str) -> str:
+    """Return a file name from foreign metadata; ValueError if it leads to another folder."""
+    check_name(name)
+    return name
+
+
+def check_relative(path: str) -> None:
+    """Raise ValueError unless this is a path below a folder, or the folder itself (empty)."""
+    if path:
+        for name in path.split("/"):
+            check_name(name)
+
+
+def check_absolute(path: str) -> None:
+    """Raise ValueError unless this is an absolute path or an address on a store, without ``..``."""
+    scheme, colon, rest = path.partition("://")
+    inside = rest.partition("/")[2] if colon and scheme.isalnum() else path[1:] if path.startswith("/") else None
+    if inside is None or "\0" in path or not {".", ".."}.isdisjoint(inside.split("/")):
+        raise ValueError(f"{path[:60]!r} is not an absolute path")
+
+
+def check_run(run: str) -> None:
+    """Raise ValueError unless this is the id of a run, which is also the name of its folders."""
+    if _RUN.fullmatch(run) is None:
+        raise ValueError(f"{run[:60]!r} is not the id of a run")
+
+
+def check_count(number: int) -> None:
+    """Raise ValueError unless this can be a number of things, bytes or rows."""
+    if number < 0:
+        raise ValueError(f"{number} is negative")
+
+
+def check_pid(number: int) -> None:
+    """Raise ValueError unless this can be a pid, as the operating system's calls accept it."""
+    if not 0 < number < _MAX_PID:
+        raise ValueError(f"{number} is not the number of a process")
+
+
+def check_owner_id(number: int) -> None:
+    """Raise ValueError unless this can be the number of a user or a group; -1 where the store has none."""
+    if not -1 <= number < _MAX_ID:
+        raise ValueError(f"{number} is not the number of a user or a group")
+
+
+def check_mode(mode: int) -> None:
+    """Raise ValueError unless these can be the permission bits of a file."""
+    if not 0 <= mode <= _MAX_MODE:
+        raise ValueError(f"{mode} is not the mode of a file")
+
+
+def check_seconds(seconds: float) -> None:
+    """Raise ValueError unless this is a time in seconds since 1970 that a datetime can represent."""
+    if not 0 <= seconds < _YEAR_9999:
+        raise ValueError(f"{seconds} is not a time since 1970")
+
+
+Name: TypeAlias = Annotated[str, check_name]
+RelativePath: TypeAlias = Annotated[str, check_relative]
+AbsolutePath: TypeAlias = Annotated[str, check_absolute]
+RunId: TypeAlias = Annotated[str, check_run]
+Count: TypeAlias = Annotated[int, check_count]
+Pid: TypeAlias = Annotated[int, check_pid]
+OwnerId: TypeAlias = Annotated[int, check_owner_id]
+Mode: TypeAlias = Annotated[int, check_mode]
+Seconds: TypeAlias = Annotated[float, check_seconds]

@@ -1,16 +1,24 @@
-"""What a command did to a table: the values behind the JSON of ``plan``, ``compact`` and ``merge``."""
+"""The outcome of a command: the values of the JSON of ``plan``, ``compact`` and ``merge``, and what was skipped."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import signal
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
+from typing import TYPE_CHECKING, Any, Final
 
-from packstone.model.skipped import SkipKind, Skipped
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from packstone.model.unit import UnitResult
+
+
+_SIGNALLED: Final = 128  # shells add this to the number of the signal that ended a process
 
 
 class Status(StrEnum):
-    """How it ended."""
+    """How a command ended."""
 
     COMMITTED = "committed"
     NOTHING_TO_DO = "nothing-to-do"
@@ -45,11 +53,29 @@ class UnitOutcome:
     read_seconds_before: float = 0.0
     read_seconds_after: float = 0.0
     why_bigger: str = ""  # empty unless the outputs are notably bigger than the inputs
+    input_files: int | None = None  # the number of files of the inputs, where inputs are not files themselves
+
+    @property
+    def files_in(self) -> int:
+        """How many files were merged."""
+        return len(self.inputs) if self.input_files is None else self.input_files
+
+    @staticmethod
+    def sums(results: Sequence[UnitResult[Any]]) -> dict[str, Any]:
+        """The totals of a merge over its units; it has a fingerprint only if it is a single unit."""
+        return {
+            "rows": sum(result.rows_out for result in results),
+            "fingerprint": results[0].fingerprint if len(results) == 1 else "",
+            "seconds": sum(result.seconds for result in results),
+            "read_seconds_before": sum(result.read_seconds_before for result in results),
+            "read_seconds_after": sum(result.read_seconds_after for result in results),
+            "why_bigger": "; ".join(result.why_bigger for result in results if result.why_bigger),
+        }
 
     def to_json(self) -> dict[str, Any]:
         """The documented keys."""
         plain: dict[str, Any] = {
-            "partition": self.partition,
+            "part": self.partition,
             "inputs": list(self.inputs),
             "outputs": list(self.outputs),
             "how": self.how,
@@ -78,7 +104,7 @@ class BucketOutcome:
     reason: str
     why: str
     output: str
-    picked: int  # how many of the runs are taken, from the first; 0 for tables without keys
+    picked: int  # the number of runs that are merged, counted from the first; 0 for tables without keys
     rewrite_bytes: int
     upgraded_files: int
 
@@ -109,7 +135,7 @@ class Cost:
 
     @classmethod
     def of(cls, read_bytes: int, write_bytes: int, *, files_in: int, files_out: int) -> Cost:
-        """What follows from what is read and written: both are read once more to prove it."""
+        """The cost of reading and writing this much: both are read once more to prove the merge."""
         return cls(
             read_bytes=read_bytes,
             write_bytes=write_bytes,
@@ -120,9 +146,24 @@ class Cost:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class EngineUse:
+    """The engine that ran the tasks of a command."""
+
+    name: str  # inline or spark
+    why: str = ""  # why it was chosen; empty if the caller named it
+
+    def to_json(self) -> dict[str, Any]:
+        """The documented keys."""
+        return {"name": self.name, "why": self.why}
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.why}" if self.why else self.name
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """The answer of plan, compact and merge."""
+    """The result of plan, compact and merge."""
 
     run: str | None
     table: str
@@ -135,21 +176,29 @@ class Outcome:
     verified: str
     cost: Cost
     family: str = "hive"
-    name: str = ""  # of the table, if a metastore was asked
-    undo_by_name: bool = False  # a new location: only the metastore knows where the rows are
-    runs: tuple[tuple[str, str], ...] = ()  # with the folder of each, if there were several
+    name: str = ""  # of the table, if it was opened by its name in a metastore
+    undo_by_name: bool = False  # published as a new location: only the metastore knows where the rows are
+    runs: tuple[tuple[str, str], ...] = ()  # each run with its folder, if there were several
     rows: int = 0
     seconds: float = 0.0
     verify_seconds: float = 0.0
-    swap_ms: float = 0.0
+    commit_ms: float = 0.0
+    reader_gap_ms: float = 0.0  # of swaps in place: how long a reader could see too few files
     units: tuple[UnitOutcome, ...] = ()
     buckets: tuple[BucketOutcome, ...] = ()  # of a plan of a merge tree
-    snapshots: tuple[int, ...] = ()  # that a run on a Paimon table published
+    versions: tuple[int, ...] = ()  # snapshots or statuses that the run published
     skipped: tuple[Skipped, ...] = ()
     recovered: tuple[str, ...] = ()
     message: str = ""
+    interrupted: str = ""  # SIGINT or SIGTERM, if one of them ended the run early
+    reused: int = 0  # merges whose outputs a killed run had finished
     warnings: tuple[str, ...] = ()
-    read_times: tuple[dict[str, Any], ...] = field(default=())
+    engine: EngineUse | None = None  # None: no task was run
+
+    @property
+    def exit_code(self) -> int:
+        """The command's exit code; after a signal, that of a process that the signal killed."""
+        return _SIGNALLED + signal.Signals[self.interrupted] if self.interrupted else self.status.exit_code
 
     def to_json(self) -> dict[str, Any]:
         """The documented keys, in their documented order."""
@@ -166,9 +215,11 @@ class Outcome:
             "bytes_after": self.bytes_after,
             "rows": self.rows,
             "verified": self.verified,
+            "engine": None if self.engine is None else self.engine.to_json(),
             "seconds": round(self.seconds, 3),
             "verify_seconds": round(self.verify_seconds, 3),
-            "swap_ms": round(self.swap_ms, 3),
+            "commit_ms": round(self.commit_ms, 3),
+            "reader_gap_ms": round(self.reader_gap_ms, 3),
             "cost": {name: getattr(self.cost, name) for name in self.cost.__slots__},
             "units": [unit.to_json() for unit in self.units],
             "skipped": [{"what": s.what, "why": s.why, "kind": s.kind.value} for s in self.skipped],
@@ -180,14 +231,16 @@ class Outcome:
             plain["runs"] = [{"run": run, "table": table} for run, table in self.runs]
         if self.buckets:
             plain["buckets"] = [bucket.to_json() for bucket in self.buckets]
-        if self.snapshots:
-            plain["snapshots"] = list(self.snapshots)
+        if self.interrupted:
+            plain["interrupted"] = self.interrupted
+        if self.reused:
+            plain["reused"] = self.reused
+        if self.versions:
+            plain["versions"] = list(self.versions)
         if self.warnings:
             plain["warnings"] = list(self.warnings)
         if self.recovered:
             plain["recovered"] = list(self.recovered)
-        if self.read_times:
-            plain["read_times"] = list(self.read_times)
         return plain
 
 
@@ -204,6 +257,63 @@ def status_of(*, committed: int, skipped: tuple[Skipped, ...], planned: bool = F
     if SkipKind.CONFLICT in kinds:
         return Status.CONFLICT
     if SkipKind.UNREADABLE in kinds and not planned:
-        # Nothing was merged and something is broken: to say "nothing to do" every night would hide it.
+        # Nothing was merged and something is broken: reporting "nothing to do" every night would hide it.
         return Status.FAILED
     return Status.REFUSED if SkipKind.REFUSED in kinds else Status.NOTHING_TO_DO
+
+
+class SkipKind(StrEnum):
+    """What a skip means for the outcome of the run."""
+
+    NOT_NEEDED = "not-needed"  # nothing wrong
+    LEFT_ALONE = "left-alone"  # cannot be merged, and need not
+    FILTERED = "filtered"  # by the caller's own filters or budget
+    REFUSED = "refused"  # must not be merged
+    UNREADABLE = "unreadable"  # broken input
+    CONFLICT = "conflict"  # another run or writer has it
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Skipped:
+    """Something left alone, and why: shown by plan, by compact and in the history."""
+
+    what: str
+    why: str
+    kind: SkipKind
+
+    def __str__(self) -> str:
+        return f"{self.what}: {self.why}"
+
+
+class SkipLog:
+    """Collects skips; of kinds that need no action, it keeps the first ten thousand and counts the rest.
+
+    A table can have a million partitions that need no merge, and the driver's memory is limited.
+    """
+
+    NAMED = 10_000
+    _QUIET = frozenset({SkipKind.NOT_NEEDED, SkipKind.FILTERED})
+
+    def __init__(self) -> None:
+        self._kept: list[Skipped] = []
+        self._quiet: dict[SkipKind, int] = dict.fromkeys(self._QUIET, 0)
+
+    def append(self, skip: Skipped) -> None:
+        """Add one."""
+        if skip.kind in self._QUIET:
+            self._quiet[skip.kind] += 1
+            if self._quiet[skip.kind] > self.NAMED:
+                return
+        self._kept.append(skip)
+
+    def extend(self, skips: Iterable[Skipped]) -> None:
+        """Add several."""
+        for skip in skips:
+            self.append(skip)
+
+    def __iter__(self) -> Iterator[Skipped]:
+        yield from self._kept
+        for kind, count in sorted(self._quiet.items()):
+            if count > self.NAMED:
+                yield Skipped(what=f"{count - self.NAMED} more", why=f"{kind}, not listed one by one", kind=kind)

@@ -1,4 +1,4 @@
-"""What the history keeps of a run: a ``RunRecord``, and for each unit a ``UnitRecord``, for each skip a ``SkipRecord``.
+"""The history's records of a run: a ``RunRecord``, for each unit a ``UnitRecord``, for each skip a ``SkipRecord``.
 
 They answer the questions people ask weeks later, on a dashboard as well as on the command line: how many
 files and bytes were saved, what failed and why, and how long the same rows took to read before and after.
@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import Final
 
 from packstone.errors import InvalidInputError
 from packstone.model.sizes import format_bytes, format_duration
@@ -47,11 +48,6 @@ class RunRecord:
         """Keep both times in UTC, so that equal instants are equal records."""
         object.__setattr__(self, "started_at", to_utc(self.started_at))
         object.__setattr__(self, "finished_at", to_utc(self.finished_at))
-
-    @property
-    def bytes_saved(self) -> int:
-        """Negative if the table grew, which a change of codec can do."""
-        return self.bytes_before - self.bytes_after
 
     def __str__(self) -> str:
         """Print as ``r1 committed /lake/t: 100 -> 2 files, 50.0 MB -> 48.0 MB in 1.2 s``."""
@@ -95,7 +91,7 @@ class UnitRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SkipRecord:
-    """One thing that a run left alone, and why; the kind says what that means."""
+    """Something that a run left alone, and why; ``kind`` is a ``SkipKind``."""
 
     run: str
     what: str
@@ -105,7 +101,7 @@ class SkipRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunFacts:
-    """All that is known of a run: what is recorded, kept for later, and shown."""
+    """Everything the history stores about a run."""
 
     run: RunRecord
     units: tuple[UnitRecord, ...] = ()
@@ -113,7 +109,10 @@ class RunFacts:
 
 
 def to_utc(moment: datetime) -> datetime:
-    """Return the same instant in UTC; a time without a zone is refused, for it names no instant."""
+    """Return the same instant in UTC; InvalidInputError for a time without a zone, which names no instant."""
     if moment.utcoffset() is None:
         raise InvalidInputError(f"The time {moment.isoformat()} has no time zone; give an aware datetime.")
     return moment.astimezone(UTC)
+
+
+VERSION: Final = "0.1.0"  # of this package, as written into records and snapshots

@@ -1,7 +1,7 @@
 """A segment: one load, or the merge of several, as strategies and people see it.
 
 An id is a pair of whole numbers, printed ``12`` or ``12.3``: the smallest load inside, and how many merges its first
-member went through. As a decimal fraction, 0.10 would equal 0.1 and stand before 0.2; as a pair it is neither.
+member went through. As a decimal fraction, 0.10 would equal 0.1 and sort before 0.2; as a pair it does neither.
 
 A segment prints in one line and parses back, defaults left out::
 
@@ -16,8 +16,8 @@ from decimal import Decimal
 from enum import StrEnum
 
 from packstone.errors import InvalidInputError
-from packstone.model.megabytes import format_mb, parse_mb
-from packstone.model.record_fields import Count
+from packstone.model.codec import Count
+from packstone.model.sizes import format_mb, parse_mb
 
 _ID = re.compile(r"(0|[1-9][0-9]*)(?:\.([1-9][0-9]*))?")
 _SEGMENT = re.compile(
@@ -27,7 +27,7 @@ _SEGMENT = re.compile(
 
 
 class SegmentStatus(StrEnum):
-    """What has become of a load; CarbonData's words in lower case with hyphens."""
+    """The status of a load; CarbonData's words in lower case with hyphens."""
 
     SUCCESS = "success"
     PARTIAL_SUCCESS = "partial-success"
@@ -44,7 +44,7 @@ class SegmentStatus(StrEnum):
 
 @dataclass(frozen=True, slots=True, order=True)
 class SegmentId:
-    """The load it begins with, and the number of merges; compares as a pair."""
+    """The first load of a segment, and the number of merges; compares as a pair."""
 
     load: Count
     merges: Count = 0
@@ -54,7 +54,7 @@ class SegmentId:
         """Read ``12`` or ``12.3``."""
         match = _ID.fullmatch(text)
         if match is None:
-            raise InvalidInputError(f"{text!r} is no segment id; write for example 12 or 0.1.", value=text)
+            raise InvalidInputError(f"{text!r} is not a segment id; write for example 12 or 0.1.", value=text)
         return cls(int(match[1]), int(match[2] or 0))
 
     def __str__(self) -> str:
@@ -78,7 +78,7 @@ class Segment:
         match = _SEGMENT.fullmatch(text)
         if match is None:
             raise InvalidInputError(
-                f"{text!r} is no segment; write ID[:MB][@DAY][=STATUS][+major][+external], for example 0.1:300@5.",
+                f"{text!r} is not a segment; write ID[:MB][@DAY][=STATUS][+major][+external], for example 0.1:300@5.",
                 value=text,
             )
         return cls(
@@ -102,4 +102,4 @@ def _status(text: str) -> SegmentStatus:
         return SegmentStatus(text)
     except ValueError:
         known = ", ".join(SegmentStatus)
-        raise InvalidInputError(f"{text!r} is no segment status; use one of {known}.", value=text) from None
+        raise InvalidInputError(f"{text!r} is not a segment status; use one of {known}.", value=text) from None

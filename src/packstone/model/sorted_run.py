@@ -1,6 +1,6 @@
-"""What a merge tree is made of: data files with a key range and a level, and sorted runs of them.
+"""The parts of a merge tree: data files with a key range and a level, and sorted runs of them.
 
-On level 0 every file is a run of its own; on a level above, all files together are one run. Both print in one line
+On level 0 every file is a run of its own; on each higher level, all files together are one run. Both print in one line
 and parse back::
 
     L0 f7 10MB                                 a run: level, name, bytes
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from packstone.errors import InvalidInputError
-from packstone.model.exact_size import ExactSize
+from packstone.model.sizes import ExactSize
 
 UNKNOWN = "?"
 _RUN = re.compile(r"L(?P<level>[0-9]+) (?P<name>\S+) (?P<size>[0-9]+[KMGT]?B?)")
@@ -28,8 +28,8 @@ _FILE = re.compile(
 class Key(Protocol):
     """Anything with an order: a number, a string, memory-comparable bytes."""
 
-    def __lt__(self, other: Any, /) -> bool:  # noqa: ANN401 - a key is compared with its like only
-        """Tell whether this key comes first."""
+    def __lt__(self, other: Any, /) -> bool:
+        """Whether this key sorts first."""
         ...
 
 
@@ -42,7 +42,7 @@ class TreeFile:
     size_bytes: int
     min_key: Key
     max_key: Key
-    delete_rows: int | None = 0  # None: its writer did not say, so it may hold deletes
+    delete_rows: int | None = 0  # None if its writer did not record it, so it may hold deletes
     has_deletion_vector: bool = False
     may_be_expired: bool = False
     min_sequence: int = 0
@@ -59,7 +59,7 @@ class TreeFile:
         """Read a line such as ``L0 f7 [a-f] 10MB``; keys that are whole numbers compare as numbers."""
         match = _FILE.fullmatch(line)
         if match is None:
-            raise InvalidInputError(f"{line!r} is no file; write for example L0 f7 [1-9] 10MB.", value=line)
+            raise InvalidInputError(f"{line!r} is not a file; write for example L0 f7 [1-9] 10MB.", value=line)
         deletes = match["deletes"] or "0"
         return cls(
             name=match["name"],
@@ -89,7 +89,7 @@ class TreeFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SortedRun:
-    """A set of files whose keys do not overlap; its files are needed only where a rule looks into them."""
+    """A set of files whose keys do not overlap; ``files`` is needed only by rules that inspect single files."""
 
     level: int
     size_bytes: int
@@ -101,7 +101,7 @@ class SortedRun:
         """Read a line such as ``L0 f7 10MB``."""
         match = _RUN.fullmatch(line)
         if match is None:
-            raise InvalidInputError(f"{line!r} is no sorted run; write for example L0 f7 10MB.", value=line)
+            raise InvalidInputError(f"{line!r} is not a sorted run; write for example L0 f7 10MB.", value=line)
         return cls(level=int(match["level"]), name=match["name"], size_bytes=ExactSize.parse(match["size"]))
 
     def __str__(self) -> str:

@@ -1,6 +1,6 @@
-"""A unit of work: what one attempt rewrites, and what it reports.
+"""A unit of work: the spec of what one attempt rewrites, and the result that it reports.
 
-Specs and results travel as files in the staging folder, so they hold only plain values.
+Specs and results are passed as files in the staging folder, so they hold only plain values.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ def is_notably_bigger(before_bytes: int, after_bytes: int) -> bool:
 
 
 class How(StrEnum):
-    """In which way a unit's inputs become its output."""
+    """How a unit's inputs become its output."""
 
     REWRITE = "rewrite"  # decode and encode again
-    SPLICE = "splice"  # pages copied into bigger column chunks, what has a dictionary encoded again
-    CONCATENATE = "concatenate"  # bytes of text behind each other
+    SPLICE = "splice"  # pages copied into bigger column chunks; columns with a dictionary are encoded again
+    CONCATENATE = "concatenate"  # bytes of text files one after another
     STITCH = "stitch"  # stripes of ORC copied under a new footer
     UPGRADE = "upgrade"  # metadata only
     COPY = "copy"  # carried over as it is into a new folder
 
 
 class Verify(StrEnum):
-    """How hard to look before publishing."""
+    """How thoroughly outputs are verified before they are published."""
 
     CONTENT = "content"  # fingerprint of every row, before and after
     COUNT = "count"  # number of rows only
@@ -60,7 +60,7 @@ class UnitSpec:
 
     @property
     def input_bytes(self) -> int:
-        """How much is read."""
+        """The number of bytes it reads."""
         return sum(file.size_bytes for file in self.inputs)
 
     def is_bigger(self, size_bytes: int) -> bool:
@@ -69,7 +69,7 @@ class UnitSpec:
 
     @property
     def input_files(self) -> tuple[tuple[str, str], ...]:
-        """What it decodes, each with the name of its format; a copy decodes nothing."""
+        """The files that it decodes, each with the name of its format; a copy decodes nothing."""
         files = () if self.how is How.COPY else self.inputs
         return tuple((f"{self.directory}/{file.name}", self.file_format) for file in files)
 
@@ -95,7 +95,7 @@ class UnitStatus(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StagedFile:
-    """A merged or copied file that waits in the staging folder."""
+    """A merged or copied file in the staging folder."""
 
     path: str
     size_bytes: int = 0
@@ -106,14 +106,14 @@ class StagedFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnitResult(Generic[OutputT]):
-    """What one attempt wrote and measured, or why it did not; what an output is depends on the family."""
+    """What one attempt wrote and measured, or why it failed; the type of an output depends on the family."""
 
     number: int
     status: UnitStatus
     outputs: tuple[OutputT, ...] = ()
-    how: How = How.REWRITE  # as it was done: what was planned as a rewrite may have been a splice
+    how: How = How.REWRITE  # as it was done: a planned rewrite may have been a splice
     message: str = ""
-    blamed: str = ""  # the input that is to blame, if it is one
+    blamed: str = ""  # the input that caused the failure, if one did
     rows_in: int = 0
     rows_out: int = 0
     fingerprint: str = ""
@@ -124,5 +124,5 @@ class UnitResult(Generic[OutputT]):
 
     @property
     def seconds(self) -> float:
-        """How long it took in all."""
+        """The total time of the unit."""
         return self.write_seconds + self.read_seconds_before + self.read_seconds_after

@@ -1,7 +1,7 @@
-"""Whatever goes wrong while one file is decoded is the fault of that file, unless the storage or the machine failed.
+"""Attribute errors of decoding to the file that was decoded, unless the storage or the machine failed.
 
 Damaged bytes make decoders raise almost anything: ArrowInvalid and OSError, but also UnicodeDecodeError, IndexError,
-OverflowError or MemoryError. All of them mean the same to the caller: this file cannot be read, the others can.
+OverflowError or MemoryError. To the caller all of them mean the same: this file cannot be read, the others can.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from packstone.errors import PackstoneError, UnreadableFileError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-# What the machine or the storage lacks; it says nothing about the file that was being read.
+# Failures of the machine or the storage, which do not depend on the file that was being read.
 _NOT_THE_FILE: Final = frozenset(
     {
         errno.ENOSPC,
@@ -47,7 +47,7 @@ def is_storage_failure(error: BaseException) -> bool:
 
 @contextlib.contextmanager
 def blame_file(path: str, what: str) -> Iterator[None]:
-    """Turn what decoding a file raises into UnreadableFileError, e.g. ``PATH has a broken data page: …``."""
+    """Convert errors of decoding a file to UnreadableFileError, e.g. ``PATH has a broken data page: …``."""
     try:
         yield
     except PackstoneError:
@@ -55,17 +55,17 @@ def blame_file(path: str, what: str) -> Iterator[None]:
     except Exception as error:
         if is_storage_failure(error):
             raise
-        raise UnreadableFileError(f"{path} {what}: {tell_error(error)}.", file=path) from error
+        raise UnreadableFileError(f"{path} {what}: {describe_error(error)}.", file=path) from error
 
 
 def one_line(error: BaseException) -> str:
-    """Reduce an error to its first line without a closing dot."""
+    """The first line of an error, without a final period."""
     text = str(error) or type(error).__name__
     return text.splitlines()[0].rstrip(". ")
 
 
-def tell_error(error: BaseException) -> str:
-    """One line about an error; its type goes with it where the text alone does not say what happened."""
+def describe_error(error: BaseException) -> str:
+    """One line about an error, with its type if the text alone does not say what happened."""
     if isinstance(error, (LookupError, TypeError, MemoryError, AttributeError)):
         return f"{type(error).__name__} {one_line(error)}"
     return one_line(error)

@@ -1,4 +1,4 @@
-"""One run on any table: its process, what it owns, its tasks and where they run, its clock, its signals.
+"""One run on any table: its process, its claims, its tasks and their engine, its clock, its signals.
 
 The layer below the tables. It owns the clock, ids and randomness; everything above takes them as arguments.
 """

@@ -1,22 +1,22 @@
-"""Inputs that end the process which reads them: noted, tried in a process of their own, and left alone.
+"""Find input files that crash the process that reads them, and leave them alone.
 
 One such file would otherwise end the compaction of its whole table, every night. A task leaves a marker when it begins
-and one for each unit that it has done, so the unit in which a process died is known: its inputs are suspects. The next
-attempt, on Spark one of the same job and otherwise the next run, reads each suspect in a child process first:
+and one for each unit that it finishes, so the unit in which a process died is known: its inputs are suspects. The next
+attempt, on Spark one of the same job and otherwise the next run, first reads each suspect in a child process:
 
 | the child | the unit |
 |---|---|
 | dies of a fault while it reads a file | the file is left alone, with the signal as the reason, until it changes |
-| is killed from outside | is left alone by this run, and has died once more |
+| is killed from outside | is left alone by this run, and one more death is counted |
 | reads all of them | is done as usual; after three deaths it is left alone for a week, or until its files change |
 
-A fault is a signal that a decoder raises by itself (``FAULTS``). SIGKILL and SIGTERM come from others, such as the
+A fault is a signal that a decoder raises itself (``FAULTS``). SIGKILL and SIGTERM come from outside, such as from the
 kernel when memory is short, and prove nothing about the file.
 
-Deaths of one hour count as one: somebody who kills a command again and again does not accuse its files.
+Deaths within one hour count as one: killing a command repeatedly does not make its files suspects.
 
-Notes are files in ``<folder>/<digest of the path>.json``; a unit that was done removes those of its inputs. The last
-row is for what only a merge can show: a fault of a writer, or a merge that needs more memory than there is.
+Notes are files in ``<folder>/<digest of the path>.json``; a unit that is done removes those of its inputs. The last row
+covers what only a merge can show: a fault of a writer, or a merge that needs more memory than there is.
 """
 
 from __future__ import annotations
@@ -33,14 +33,13 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from packstone.errors import CorruptionError, PackstoneError, UnavailableError, UnreadableFileError
-from packstone.model.codec import dump_record, load_record
-from packstone.model.record_fields import AbsolutePath
+from packstone.model.codec import AbsolutePath, dump_record, load_record
 from packstone.runs.tasks import Attempt, Job, Task, begin_task, begun_path, find_dead_units, find_stop, run_units
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from packstone.runs.tasks import Unit
+    from packstone.model.work import Unit
     from packstone.storage.fileio import Entry, FileIO
 
 MAX_DEATHS: Final = 3
@@ -52,14 +51,14 @@ _CHILD: Final = "from packstone.runs.deaths import read_suspects; read_suspects(
 
 
 def run_task(job: Job[Any, Any, Any], attempt: Attempt, number: int) -> None:
-    """Do one task, with care for inputs that ended a process before, and leave its results."""
+    """Run one task, guarded against inputs that crashed a process before, and write its results."""
     task = begin_task(job, attempt, number)
     run_units(job, attempt, task, guard=DeathWatch.begin(job, attempt, task))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeathNote:
-    """A file that was being read when its process died; with a signal once it is known to be the cause."""
+    """A file that was being read when its process died; it has a signal once the file is known to be the cause."""
 
     path: AbsolutePath
     size_bytes: int
@@ -69,29 +68,29 @@ class DeathNote:
 
     @property
     def is_proved(self) -> bool:
-        """Whether the file is known to be the cause; earlier versions noted any signal."""
+        """Whether the file is known to be the cause; earlier versions recorded any signal."""
         return self.signal in FAULTS
 
     def is_about(self, found: Entry | None) -> bool:
-        """Whether the file is still the one that was noted."""
+        """Whether the file is unchanged since the note was written."""
         return found is not None and (found.size_bytes, found.mtime_ns) == (self.size_bytes, self.mtime_ns)
 
 
 @dataclass(slots=True, kw_only=True)
 class DeathWatch:
-    """What a task knows about its inputs before it reads them; the ``UnitGuard`` of all tasks."""
+    """The ``UnitGuard`` of all tasks: it checks the notes about the inputs of a unit before they are read."""
 
     job: Job[Any, Any, Any]
     attempt: Attempt
     folder: str
-    marker: str  # what this attempt left when it began
+    marker: str  # the file that this attempt wrote when it began
     suspect: int | None = None  # the unit in which earlier attempts at this task died
-    deaths: int = 0  # how many of them
+    deaths: int = 0  # the number of these attempts
     _notes: dict[str, DeathNote] = field(default_factory=dict)
 
     @classmethod
     def begin(cls, job: Job[Any, Any, Any], attempt: Attempt, task: Task[Any, Any]) -> DeathWatch:
-        """Read the notes, and find out where earlier attempts at this task stopped."""
+        """Read the notes, and find the unit at which earlier attempts at this task stopped."""
         watch = cls(job=job, attempt=attempt, folder=task.deaths, marker=begun_path(attempt, task.number))
         if job.read_through is not None and task.deaths:
             watch._notes = _read_notes(attempt.io, task.deaths)
@@ -100,7 +99,7 @@ class DeathWatch:
         return watch
 
     def check(self, unit: Unit) -> None:
-        """Raise UnreadableFileError if an input ended a process before, or ends the child that reads it now."""
+        """Raise UnreadableFileError if an input crashed a process before, or crashes the child that reads it now."""
         if self.suspect == unit.number:
             self._suspect(unit)
         if self.job.read_through is None or not self._notes:
@@ -128,7 +127,7 @@ class DeathWatch:
             )
 
     def survived(self, unit: Unit) -> None:
-        """Forget the suspicion against the inputs of a unit that was done."""
+        """Remove the notes about the inputs of a unit that is done."""
         for path, _ in unit.input_files if self._notes else ():
             note = self._notes.get(path)
             if note is not None and not note.is_proved:
@@ -149,7 +148,7 @@ class DeathWatch:
         )
 
     def _count_death(self, paths: tuple[str, ...]) -> None:
-        """Note that a child was killed, unless a death was noted within the hour."""
+        """Record that a child was killed, unless a death was recorded within the hour."""
         io, now = self.attempt.io, self.attempt.io.stat(self.marker)
         for path in paths:
             note = _note_path(self.folder, path)
@@ -165,7 +164,7 @@ class DeathWatch:
         return note is not None and note.is_about(self.attempt.io.stat(path))
 
     def _is_old(self, path: str) -> bool:
-        """Whether the last death was long ago, by the clock of the store, which stamped our own marker just now."""
+        """Whether the last death was over a week ago, by the clock of the store, which has just stamped our marker."""
         now = self.attempt.io.stat(self.marker)
         note = _note_path(self.folder, path)
         return now is not None and _is_later(self.attempt.io, note, now.mtime_ns, by_seconds=RETRY_SECONDS)
@@ -178,7 +177,7 @@ class DeathWatch:
 
 
 def note_deaths(io: FileIO, staging: str, *, folder: str, job: Job[Any, Any, Any]) -> None:
-    """Note the inputs of units in which processes of this host died; ``staging`` holds the staging of all runs."""
+    """Write notes for the inputs of units in which processes of this host died; ``staging`` is that of all runs."""
     notes: dict[str, DeathNote] | None = None
     for unit, began_ns in find_dead_units(io, staging, job):
         notes = _read_notes(io, folder) if notes is None else notes
@@ -198,14 +197,14 @@ def note_deaths(io: FileIO, staging: str, *, folder: str, job: Job[Any, Any, Any
 def find_deadly_file(
     io: FileIO, files: Sequence[tuple[str, str]], *, read_through: Callable[[FileIO, str, str], None]
 ) -> tuple[str, str] | None:
-    """Read files, given as (path, format), in a child; the path and signal of the one that ended it, if one did.
+    """Read files, given as (path, format), in a child; return the path and signal of the one that crashed it, if any.
 
-    The child names each file before it reads it, so the last one that it named is to blame.
+    The child prints the number of each file before it reads it, so the last number is that of the cause.
     """
     try:
         question = pickle.dumps((io, read_through, tuple(files)))
     except (pickle.PicklingError, TypeError, AttributeError):
-        return None  # a store that cannot travel: nothing can be found out about its files
+        return None  # a store that cannot be pickled: its files cannot be tried in a child
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
     done = subprocess.run(  # noqa: S603 - our own interpreter and our own code
         [sys.executable, "-c", _CHILD], input=question, capture_output=True, env=environment, check=False
@@ -217,7 +216,7 @@ def find_deadly_file(
 
 
 def read_suspects() -> None:
-    """Be the child: read what the parent names; errors are not our matter, the merge reports them by itself."""
+    """The child's main function: read the files that the parent sends; errors are ignored, the merge reports them."""
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     io, read_through, files = pickle.load(sys.stdin.buffer)  # noqa: S301 - from our own parent process
     for number, (path, file_format) in enumerate(files):
@@ -227,7 +226,7 @@ def read_suspects() -> None:
 
 
 def _is_later(io: FileIO, note: str, moment_ns: int, *, by_seconds: int) -> bool:
-    """Whether a moment came long after a note was written."""
+    """Whether a moment is more than ``by_seconds`` after a note was written."""
     found = io.stat(note)
     return found is not None and moment_ns - found.mtime_ns > by_seconds * _NS
 
@@ -255,7 +254,7 @@ def _write_note(io: FileIO, folder: str, note: DeathNote) -> None:
 
 
 def _read_notes(io: FileIO, folder: str) -> dict[str, DeathNote]:
-    """All notes by path; one that is damaged or filed under another name says nothing."""
+    """All notes by path; one that is damaged or has the wrong name is ignored."""
     notes: dict[str, DeathNote] = {}
     try:
         names = [entry.name for entry in io.list_dir(folder)]

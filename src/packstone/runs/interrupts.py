@@ -1,7 +1,7 @@
 """SIGTERM and Ctrl-C: before a commit they roll back, during one they wait until it is finished.
 
-Python runs signal handlers in the main thread only, so only its blocks need protection, and only they are counted: a
-run in another thread is not interrupted, and must not make ours look protected while it is not.
+Python runs signal handlers in the main thread only, so only blocks of that thread need protection, and only they are
+counted: a run in another thread is not interrupted, and must not make the main thread look protected.
 """
 
 from __future__ import annotations
@@ -11,7 +11,10 @@ import os
 import signal
 import sys
 import threading
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from packstone.errors import PackstoneError, UnavailableError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -22,27 +25,36 @@ _AGAIN_SECONDS = 0.05
 
 
 class Interrupted(BaseException):
-    """The process was asked to stop; everything on the way out cleans up."""
+    """The process received a signal to stop; every frame on the way out cleans up. The text, if any, is the result."""
+
+
+@dataclass(slots=True)
+class Received:
+    """The first signal that interrupted a command, if one did."""
+
+    number: int | None = None
 
 
 class _State:
-    deferring = 0  # blocks of the main thread
+    deferring = 0  # nested `finish_first` blocks of the main thread
     held_back: int | None = None
-    is_interrupted = False
+    received: Received | None = None  # of the running command
 
 
 @contextlib.contextmanager
-def interruptible() -> Iterator[None]:
+def interruptible() -> Iterator[Received]:
     """Turn SIGTERM and SIGINT into ``Interrupted`` while a command runs."""
+    received = Received()
     if threading.current_thread() is not threading.main_thread():
-        yield  # only the main thread may set handlers; a library caller keeps its own
+        yield received  # only the main thread may set handlers; a library caller keeps its own
         return
-    _State.is_interrupted = False
+    _State.received = received
     before = [signal.signal(number, _interrupt) for number in _SIGNALS]
     hook, sys.unraisablehook = sys.unraisablehook, _interrupt_again
     try:
-        yield
+        yield received
     finally:
+        _State.received = None
         sys.unraisablehook = hook
         for number, handler in zip(_SIGNALS, before, strict=True):
             signal.signal(number, handler)
@@ -50,10 +62,10 @@ def interruptible() -> Iterator[None]:
 
 @contextlib.contextmanager
 def finish_first() -> Iterator[None]:
-    """Hold a signal back until the block is done, also if it fails: a commit that began is finished.
+    """Defer signals until the block has ended, even by an error: a commit that began is finished.
 
-    The handlers are our own until then, and what was held back goes to the previous ones: also in a notebook or a
-    driver that never called ``interruptible`` a commit is not left half-way.
+    Our own handlers are installed until then, and a deferred signal goes to the previous ones. So a commit is not left
+    half-done in a notebook or a driver that never called ``interruptible`` either.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -61,7 +73,7 @@ def finish_first() -> Iterator[None]:
     is_outermost = _State.deferring == 0
     before = {number: signal.getsignal(number) for number in _SIGNALS} if is_outermost else {}
     for number, handler in before.items():
-        if handler is not None:  # one that Python did not set cannot be put back
+        if handler is not None:  # a handler that was not set from Python cannot be restored
             signal.signal(number, _hold_back)
     _State.deferring += 1
     try:
@@ -77,22 +89,51 @@ def finish_first() -> Iterator[None]:
             signal.raise_signal(held_back)
 
 
-def was_interrupted() -> bool:
-    """Whether a signal came while the command ran: it may have ended the JVM too, whose calls then fail first."""
-    return _State.is_interrupted
+def interrupting_signal() -> int | None:
+    """The number of the first signal that interrupted the running command; None if none did."""
+    return _State.received.number if _State.received is not None else None
 
 
-def _interrupt(_number: int, _frame: FrameType | None) -> None:
-    _State.is_interrupted = True
+def is_interruption(error: BaseException, received: Received | None = None) -> bool:
+    """Whether an error is an interruption, or an error that a library or a dying JVM raised because of one.
+
+    Packstone's other errors, such as a refusal or a commit of unknown outcome, say more than an interruption, so they
+    do not count.
+    """
+    if isinstance(error, PackstoneError) and not isinstance(error, UnavailableError):
+        return False
+    number = received.number if received is not None else interrupting_signal()
+    return isinstance(error, (Interrupted, KeyboardInterrupt)) or (isinstance(error, Exception) and number is not None)
+
+
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    if _State.received is not None and _State.received.number is None:
+        _State.received.number = number
+    if _is_importing(frame):
+        _send_again(number)
+        return
     raise Interrupted
 
 
+def _is_importing(frame: FrameType | None) -> bool:
+    """Whether a module is being imported: an interrupt would leave it half-imported, and the next import would fail."""
+    while frame is not None:
+        if frame.f_code.co_filename.startswith("<frozen importlib"):
+            return True
+        frame = frame.f_back
+    return False
+
+
+def _send_again(number: int) -> None:
+    threading.Timer(_AGAIN_SECONDS, os.kill, (os.getpid(), number)).start()
+
+
 def _interrupt_again(unraisable: sys.UnraisableHookArgs) -> None:
-    """Python drops what is raised while an object is removed; if that was our interruption, it comes again."""
+    """Send the signal again if Python dropped the interruption because it was raised in a destructor."""
     if unraisable.exc_type is not Interrupted:
         sys.__unraisablehook__(unraisable)
         return
-    threading.Timer(_AGAIN_SECONDS, os.kill, (os.getpid(), signal.SIGTERM)).start()
+    _send_again(interrupting_signal() or signal.SIGTERM)
 
 
 def _hold_back(number: int, _frame: FrameType | None) -> None:

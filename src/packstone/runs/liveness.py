@@ -1,9 +1,9 @@
-"""Whether a process lives: the only place that decides it.
+"""Decide whether a process lives; no other module decides that.
 
-A process on this host is dead if it is gone (boot id, pid and start time of the process, so that a recycled pid does
-not count). One on another host is dead when its heartbeat is older than the lease. Another boot or another pid
-namespace of the same host name counts as another host: cloned machines and pods of one node share names, and a wrong
-guess costs rows while the lease costs five minutes.
+A process on this host is dead if it no longer exists (compared by boot id, pid and start time, so that a reused pid
+does not count). A process on another host is dead when its heartbeat is older than the lease. Another boot or another
+pid namespace of the same host name counts as another host: cloned machines and pods of one node share names, and a
+wrong guess costs rows while the lease costs five minutes.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import threading
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from packstone.model.record_fields import Pid
+from packstone.model.codec import Pid
 
 if TYPE_CHECKING:
     from packstone.storage.fileio import FileIO
@@ -25,7 +25,7 @@ HEARTBEAT_SECONDS: Final = 30
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProcessIdentity:
-    """One process of one host, never confused with a later one of the same number."""
+    """One process of one host, distinct from a later process of the same pid."""
 
     host: str
     boot_id: str
@@ -35,7 +35,7 @@ class ProcessIdentity:
 
     @classmethod
     def mine(cls) -> ProcessIdentity:
-        """Describe this process."""
+        """The identity of this process."""
         return cls(
             host=socket.gethostname(),
             boot_id=_boot_id(),
@@ -45,12 +45,12 @@ class ProcessIdentity:
         )
 
     def is_on_this_host(self) -> bool:
-        """Whether its pid can be looked up here: the same kernel, and the same view of processes."""
+        """Whether its pid can be looked up here: the same boot, and the same pid namespace."""
         here = (socket.gethostname(), _boot_id(), _pid_namespace())
         return self.boot_id != "" and (self.host, self.boot_id, self.pid_namespace) == here
 
     def is_running(self) -> bool:
-        """Whether this very process runs here now; one that we may not look at counts as running."""
+        """Whether exactly this process runs here now; one that we may not inspect counts as running."""
         ticks = _started_ticks(self.pid)
         return self.started_ticks == ticks if ticks else _is_out_of_sight(self.pid)
 
@@ -58,17 +58,17 @@ class ProcessIdentity:
         return f"process {self.pid} on {self.host}"
 
     def is_dead(self, *, heartbeat_seconds: float, now_seconds: float) -> bool:
-        """Whether it is gone: as seen here, or, of another host, by the time of its last heartbeat."""
+        """Whether it no longer runs: looked up here, or on another host judged by its last heartbeat."""
         if self.is_on_this_host():
             return not self.is_running()
         return now_seconds - heartbeat_seconds > LEASE_SECONDS
 
 
 class Heartbeat:
-    """Touches files from a thread while a run lives, so that other hosts can see it.
+    """Touches files from a thread while a run lives, so that other hosts can see that it lives.
 
-    A file that cannot be written is tried again: on a full disk or a slow mount the lease forgives nine misses. One
-    whose folder is gone was taken over, and the next check of the run will say so.
+    A write that fails is tried again: on a full disk or a slow mount the lease tolerates nine misses. If the folder of
+    a file no longer exists, the run was taken over, and its next check will raise that.
     """
 
     def __init__(self, io: FileIO) -> None:
@@ -78,20 +78,20 @@ class Heartbeat:
         self._thread = threading.Thread(target=self._beat, daemon=True, name="packstone-heartbeat")
 
     def start(self, *paths: str) -> None:
-        """Begin with these files, which exist by now."""
+        """Start the thread with these files, which exist already."""
         self._paths.update(paths)
         self._thread.start()
 
     def add(self, path: str) -> None:
-        """Touch one more file."""
+        """Add a file to touch."""
         self._paths.add(path)
 
     def drop(self, path: str) -> None:
-        """Touch a file no longer."""
+        """Stop touching a file."""
         self._paths.discard(path)
 
     def stop(self) -> None:
-        """End the thread; it may not have been started."""
+        """Stop the thread, if it was started."""
         self._stop.set()
         if self._thread.is_alive():
             self._thread.join()
@@ -123,7 +123,7 @@ def _pid_namespace() -> str:
 
 
 def _is_out_of_sight(pid: int) -> bool:
-    """Whether there is such a process of another user, hidden from us (/proc mounted with hidepid)."""
+    """Whether the process exists but belongs to another user and is hidden (/proc mounted with hidepid)."""
     try:
         os.kill(pid, 0)
     except PermissionError:
@@ -134,7 +134,7 @@ def _is_out_of_sight(pid: int) -> bool:
 
 
 def _started_ticks(pid: int) -> int:
-    """When the process began, in clock ticks since boot; 0 if there is none (or it is a zombie)."""
+    """The start time of a process, in clock ticks since boot; 0 if it does not exist or is a zombie."""
     try:
         with open(f"/proc/{pid}/stat", encoding="ascii", errors="replace") as file:
             fields = file.read().rpartition(")")[2].split()

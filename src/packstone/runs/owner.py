@@ -1,11 +1,11 @@
-"""Who owns a partition: a create-if-absent file, taken over only from the dead.
+"""The owner of a partition: a file that is created if absent, and taken over only from a dead owner.
 
 Owner files are numbered, ``<folder>/000001.json``, and the highest number is the owner. A claim creates the
 next number exclusively. Why not one file that is removed and created again: two processes that both find
 a dead owner would race, and the slower one would remove the file the quicker one has just made (ABA).
 With numbers the slower one finds its number taken, and loses.
 
-An owner is dead as ``liveness`` says; ``take_over`` never takes from a process that is seen to run.
+``liveness`` decides whether an owner is dead; ``take_over`` never takes from a process that is known to run.
 """
 
 from __future__ import annotations
@@ -14,8 +14,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from packstone.errors import ConflictError, CorruptionError
-from packstone.model.codec import dump_record, load_record
-from packstone.model.record_fields import AbsolutePath, RunId
+from packstone.model.codec import AbsolutePath, RunId, dump_record, load_record
 from packstone.runs.liveness import ProcessIdentity
 
 if TYPE_CHECKING:
@@ -24,51 +23,51 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Owner:
-    """What an owner file says."""
+    """The content of an owner file."""
 
     run: RunId
     process: ProcessIdentity
     heartbeat_path: AbsolutePath
     released: bool = False
-    unfinished: bool = False  # given back with a swap half-way: the next owner has to look for it
+    unfinished: bool = False  # released with a swap half-done: the next owner must look for it
 
     @property
     def is_clean(self) -> bool:
-        """Whether nothing can be half done: the owner said so itself."""
+        """Whether nothing can be half-done: the owner recorded that itself."""
         return self.released and not self.unfinished
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnknownOwner:
-    """An owner file that is damaged: somebody owns the partition, or did."""
+    """A damaged owner file: a run owns the partition, or did."""
 
     why: str
 
 
 def is_dead(io: FileIO, owner: Owner, *, now_seconds: float) -> bool:
-    """Decide whether an owner may be taken over without asking."""
+    """Whether an owner may be taken over without the user's permission."""
     if owner.released:
         return True
     heartbeat = io.stat(owner.heartbeat_path)
-    if heartbeat is None:  # its run is over, though the process may live on and could not say so (a full disk)
+    if heartbeat is None:  # its run has ended, though its process may live on and could not record that (a full disk)
         return True
     return owner.process.is_dead(heartbeat_seconds=heartbeat.mtime_ns / 1e9, now_seconds=now_seconds)
 
 
 def may_take_over(io: FileIO, owner: Owner, *, now_seconds: float, take_over: bool) -> bool:
-    """Whether an owner's work may be taken: it is dead, or somebody says so of one that we cannot see."""
+    """Whether an owner's work may be taken over: it is dead, or the user says so and it is on another host."""
     return is_dead(io, owner, now_seconds=now_seconds) or (take_over and not owner.process.is_on_this_host())
 
 
 def read_owner(io: FileIO, folder: str) -> tuple[int, Owner | UnknownOwner | None]:
-    """Find the present owner and its number; (0, None) if nobody ever claimed."""
+    """Read the current owner and its number; (0, None) if there never was a claim."""
     number = _latest_number(io, folder)
     if number == 0:
         return 0, None
     path = _path(folder, number)
     try:
         return number, load_record(Owner, io.read_bytes(path), path=path)
-    except FileNotFoundError:  # pruned by a newer owner since the listing; look again
+    except FileNotFoundError:  # removed by a newer owner since the listing; read again
         return read_owner(io, folder)
     except CorruptionError as error:
         return number, UnknownOwner(why=error.message)
@@ -83,7 +82,7 @@ def _latest_number(io: FileIO, folder: str) -> int:
 
 
 def claim(io: FileIO, folder: str, owner: Owner, *, what: str, now_seconds: float, take_over: bool = False) -> int:
-    """Become the owner and return the number of the claim; ConflictError if somebody alive is."""
+    """Become the owner and return the number of the claim; ConflictError if a live run is the owner."""
     io.make_dirs(folder)
     number, present = read_owner(io, folder)
     if isinstance(present, UnknownOwner):
@@ -110,13 +109,13 @@ def claim(io: FileIO, folder: str, owner: Owner, *, what: str, now_seconds: floa
 
 
 def check_owned(io: FileIO, folder: str, number: int, *, what: str) -> None:
-    """Raise ConflictError unless the claim is still the highest: asked again before every swap."""
+    """Raise ConflictError unless the claim is still the highest; called again before every swap."""
     if _latest_number(io, folder) != number:
         raise ConflictError(f"{what} was taken over by another run; nothing more is changed there.")
 
 
 def release(io: FileIO, folder: str, *, number: int, owner: Owner, unfinished: bool = False) -> None:
-    """Give the partition back; the number stays taken, so that a slow rival cannot reuse it."""
+    """Release the partition; the number stays taken, so that a slow rival cannot reuse it."""
     io.replace(_path(folder, number), dump_record(replace(owner, released=True, unfinished=unfinished)))
 
 

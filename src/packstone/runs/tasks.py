@@ -1,22 +1,25 @@
-"""Units of work as tasks: packed, run one by one, their results left in a folder, so that every engine works alike.
+"""Tasks: units of work packed together, run one by one, with payloads and results as files, on every engine alike.
 
 Payloads and results are files, not closures or rows, so that a task runs alike on classic Spark, through Spark
 Connect and in this process, and so that the driver can count finished work while the job runs. An attempt puts its
-own name on everything it writes; only the results of attempts that the engine reports are used.
+own name on everything it writes; only the results of attempts that the engine reports are used. If there is no such
+report because the job was interrupted or its driver was killed, the results of single units are used instead.
 
 ::
 
-    task-000001.json               the payload: units, and what they have in common
-    begun-000001-<attempt>.json    which process began an attempt
-    done-000007-<bytes>            unit 7 is done; the bytes are for the progress bar
+    task-000001.json               the payload: units, and the context that they share
+    begun-000001-<attempt>.json    the process that began an attempt
+    done-000007-<bytes>            unit 7 is done: its result; the bytes are for the progress bar
     result-000001-<attempt>.json   a result for each unit
 
-Whatever goes wrong with one unit is its result, not an exception: one broken file must not end a job that merges ten
-thousand others.
+A failure of one unit is its result, not an exception: one broken file must not end a job that merges ten thousand
+others.
 """
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
 import heapq
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -36,9 +39,11 @@ from packstone.errors import (
     storage_sentence,
 )
 from packstone.model.codec import dump_record, load_record
+from packstone.model.maintenance import ProvedUnit
 from packstone.model.unit import OutputT, UnitResult, UnitStatus
+from packstone.model.work import Unit, UnitT
 from packstone.runs.liveness import ProcessIdentity
-from packstone.storage.fileio import Kind
+from packstone.storage.fileio import EntryKind
 
 if TYPE_CHECKING:
     from packstone.storage.fileio import FileIO
@@ -49,45 +54,27 @@ _TASK: Final = "task-"
 _RESULT: Final = "result-"
 _BEGUN: Final = "begun-"
 _DONE: Final = "done-"
-_STAGING_LEVELS: Final = 3  # a run, its waves, and what a wave may keep apart; what lies deeper is not ours
+_STAGING_LEVELS: Final = 3  # a run, its waves, and the stages of a wave; anything deeper is not ours
+_DONE_NAME: Final = re.compile(r"done-[0-9]{6,9}-[0-9]+")
+_TASK_NAME: Final = re.compile(r"task-([0-9]{6,9})\.json")
 _BEGUN_NAME: Final = re.compile(r"begun-([0-9]{6,9})-\w+\.json")
 
 
-class Unit(Protocol):
-    """The payload of one unit; its number counts through the run."""
-
-    @property
-    def number(self) -> int:
-        """Which unit of the run this is."""
-        ...
-
-    @property
-    def input_bytes(self) -> int:
-        """How much it reads: the measure of its work."""
-        ...
-
-    @property
-    def input_files(self) -> tuple[tuple[str, str], ...]:
-        """The files that it decodes, each with the name of its format; () if a death in it blames no file."""
-        ...
-
-
 ContextT = TypeVar("ContextT")
-UnitT = TypeVar("UnitT", bound=Unit)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attempt:
-    """One try at a task: where it works, and the name on all that it writes."""
+    """One try at a task: its store and folder, and the name on everything that it writes."""
 
     io: FileIO
     staging: str
     name: str
-    number: int = 0  # how many attempts at this task came before
+    number: int = 0  # the number of earlier attempts at this task
     has_idle_core: bool = False  # no other task uses the machine's other cores at the same time
 
     def as_private_as(self, paths: Iterable[str]) -> Attempt:
-        """The same try, whose new data files are never more open than any of these files."""
+        """The same attempt, whose new data files are never more open than any of these files."""
         if not self.io.capabilities.has_folders:
             return self  # objects have no modes
         found = (self.io.stat(path) for path in paths)
@@ -97,7 +84,7 @@ class Attempt:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Task(Generic[ContextT, UnitT]):
-    """The payload of one task: some units, what they have in common, and where deaths are noted ("": nowhere)."""
+    """The payload of one task: some units, their shared context, and the folder of death notes ("": none)."""
 
     number: int
     context: ContextT
@@ -107,48 +94,66 @@ class Task(Generic[ContextT, UnitT]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskResult(Generic[OutputT]):
-    """What one attempt at a task did, unit by unit."""
+    """The results of one attempt at a task, unit by unit."""
 
     units: tuple[UnitResult[OutputT], ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Reuse(Generic[ContextT, UnitT, OutputT]):
+    """The functions that take over units that a killed run had finished; see runs/reuse.py."""
+
+    # Move the outputs of a FinishedUnit to names of this attempt, and prove them.
+    do: Callable[[Attempt, ContextT, Any], UnitResult[OutputT]]
+    # What must be equal for a unit to be reused: context and unit without ids and names.
+    identity: Callable[[ContextT, UnitT], tuple[ContextT, UnitT]]
+    output_path: Callable[[UnitT, OutputT], str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Job(Generic[ContextT, UnitT, OutputT]):
-    """What the units of one kind are; travels to executors by the names of its types and functions."""
+    """The types and functions of one kind of unit; sent to executors as the names of these types and functions."""
 
     context: type[ContextT]
     unit: type[UnitT]
     output: type[OutputT]
     do: Callable[[Attempt, ContextT, UnitT], UnitResult[OutputT]]
-    read_through: Callable[[FileIO, str, str], None] | None = None  # decode one input (path, format), to try it
+    read_through: Callable[[FileIO, str, str], None] | None = None  # decode one input (path, format), as a test
+    # Prove published outputs again, against the inputs if they still exist; `verify` runs it.
+    prove: Callable[[Attempt, ContextT, ProvedUnit[UnitT, OutputT]], UnitResult[OutputT]] | None = None
+    reuse: Reuse[ContextT, UnitT, OutputT] | None = None
+
+
+def prove_job(job: Job[ContextT, UnitT, OutputT]) -> Job[ContextT, ProvedUnit[UnitT, OutputT], OutputT]:
+    """The job that proves again what a job published."""
+    assert job.prove is not None  # a family without it offers nothing to verify
+    kind: Any = ProvedUnit.__class_getitem__((job.unit, job.output))  # type: ignore[attr-defined] # known at run time
+    return Job(context=job.context, unit=kind, output=job.output, do=job.prove)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Begun:
-    """Which process began an attempt at a task."""
+    """The process that began an attempt at a task."""
 
     process: ProcessIdentity
 
 
 class UnitGuard(Protocol):
-    """What looks at a unit before and after it is done; see ``deaths``."""
+    """Checks a unit before it is done, and is notified afterwards; see ``deaths``."""
 
     def check(self, unit: Unit) -> None:
         """Raise a PackstoneError if the unit must not be done."""
         ...
 
     def survived(self, unit: Unit) -> None:
-        """Hear that the unit was done."""
+        """Note that the unit was done."""
         ...
-
-
-# ---- packing ----
 
 
 def pack_units(
     units: Sequence[UnitT], *, context: ContextT, parallel: int | None, deaths: str = ""
 ) -> list[Task[ContextT, UnitT]]:
-    """Deal units to tasks, the biggest first, tiny ones together; with ``parallel`` to at most that many, balanced."""
+    """Assign units to tasks, the biggest first, tiny ones together; at most ``parallel`` balanced tasks if given."""
     biggest_first = sorted(units, key=lambda unit: (-unit.input_bytes, unit.number))
     packs = _deal(biggest_first, parallel) if parallel else _fill(biggest_first)
     return [Task(number=number, context=context, units=tuple(pack), deaths=deaths) for number, pack in enumerate(packs)]
@@ -175,16 +180,13 @@ def _deal(units: list[UnitT], parallel: int) -> list[list[UnitT]]:
     return [pack for _, _, pack in sorted(heap, key=lambda item: item[1])]
 
 
-# ---- one attempt ----
-
-
 def write_task(io: FileIO, staging: str, task: Task[Any, Any]) -> None:
-    """Put a payload where its task will look for it."""
+    """Write the payload of a task to the staging folder."""
     io.replace(_task_path(staging, task.number), dump_record(task))
 
 
 def begin_task(job: Job[ContextT, UnitT, OutputT], attempt: Attempt, number: int) -> Task[ContextT, UnitT]:
-    """Leave the marker of an attempt and read its payload."""
+    """Write the marker of an attempt and read its payload."""
     begun = dump_record(Begun(process=ProcessIdentity.mine()))
     attempt.io.replace(begun_path(attempt, number), begun)
     return _read_task(attempt.io, attempt.staging, job, number=number)
@@ -193,11 +195,12 @@ def begin_task(job: Job[ContextT, UnitT, OutputT], attempt: Attempt, number: int
 def run_units(
     job: Job[ContextT, UnitT, OutputT], attempt: Attempt, task: Task[ContextT, UnitT], *, guard: UnitGuard
 ) -> None:
-    """Do all units of a task, whatever becomes of one of them, and leave the results under the attempt's name."""
+    """Run all units of a task, even if some fail, and write the results under the attempt's name."""
     results = []
     for unit in task.units:
         results.append(_run_unit(job, attempt, task.context, unit=unit, guard=guard))
-        attempt.io.replace(f"{attempt.staging}/{_DONE}{unit.number:06d}-{unit.input_bytes}", b"")
+        marker = f"{attempt.staging}/{_DONE}{unit.number:06d}-{unit.input_bytes}"
+        attempt.io.replace(marker, _sealed(dump_record(results[-1])))
     path = _result_path(attempt.staging, task.number, attempt.name)
     attempt.io.replace(path, dump_record(TaskResult(units=tuple(results))))
 
@@ -215,7 +218,7 @@ def _run_unit(
 
 
 def describe_failure(error: Exception, *, number: int) -> UnitResult[Any]:
-    """The result of a unit in which an error happened."""
+    """The result of a unit that failed with an error."""
     status, blamed = UnitStatus.FAILED, ""
     match error:
         case VerificationError():
@@ -236,7 +239,7 @@ def describe_failure(error: Exception, *, number: int) -> UnitResult[Any]:
 
 
 def check_done(result: UnitResult[Any]) -> None:
-    """Raise what a unit failed of, where nothing can go on without it."""
+    """Raise the error of a failed unit, for callers that cannot continue without it."""
     match result.status:
         case UnitStatus.WRITTEN:
             return
@@ -253,11 +256,61 @@ def check_done(result: UnitResult[Any]) -> None:
 def read_result(
     io: FileIO, staging: str, *, job: Job[Any, Any, OutputT], number: int, attempt: str
 ) -> tuple[UnitResult[OutputT], ...]:
-    """Read what the one successful attempt left."""
+    """Read the results of the one successful attempt."""
     path = _result_path(staging, number, attempt)
     kind: Any = TaskResult.__class_getitem__(job.output)  # type: ignore[attr-defined] # a type known at run time
     loaded: TaskResult[OutputT] = load_record(kind, io.read_bytes(path), path=path)
     return loaded.units
+
+
+def read_finished(io: FileIO, staging: str, *, job: Job[Any, Any, OutputT]) -> Iterator[UnitResult[OutputT]]:
+    """Yield the results that single units left in a folder; skip what is damaged or of another format."""
+    kind: Any = UnitResult.__class_getitem__(job.output)  # type: ignore[attr-defined] # a type known at run time
+    try:
+        names = sorted(entry.name for entry in io.list_dir(staging) if _DONE_NAME.fullmatch(entry.name))
+    except (FileNotFoundError, NotADirectoryError):
+        return
+    for name in names:
+        path = f"{staging}/{name}"
+        with contextlib.suppress(CorruptionError, RefusedError, FileNotFoundError):
+            result: UnitResult[OutputT] = load_record(kind, _unsealed(io.read_bytes(path), path), path=path)
+            if result.number == int(name.split("-")[1]):
+                yield result
+
+
+def list_tasks(io: FileIO, staging: str, job: Job[ContextT, UnitT, Any]) -> Iterator[Task[ContextT, UnitT]]:
+    """Yield the payloads in a folder; skip what is damaged or of another format."""
+    try:
+        numbers = sorted(int(found[1]) for entry in io.list_dir(staging) if (found := _TASK_NAME.fullmatch(entry.name)))
+    except (FileNotFoundError, NotADirectoryError):
+        return
+    for number in numbers:
+        with contextlib.suppress(CorruptionError, RefusedError, FileNotFoundError):
+            yield _read_task(io, staging, job, number=number)
+
+
+def has_finished_units(io: FileIO, staging: str, *, levels: int = _STAGING_LEVELS) -> bool:
+    """Whether a unit left its result in a folder or below it."""
+    try:
+        entries = list(io.list_dir(staging))
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    if any(_DONE_NAME.fullmatch(entry.name) for entry in entries):
+        return True
+    folders = (f"{staging}/{entry.name}" for entry in entries if entry.kind is EntryKind.DIRECTORY and levels)
+    return any(has_finished_units(io, folder, levels=levels - 1) for folder in folders)
+
+
+def _sealed(record: bytes) -> bytes:
+    """A record with its digest in front: a statistic with a flipped bit would still be a valid record."""
+    return hashlib.sha256(record).hexdigest().encode() + b"\n" + record
+
+
+def _unsealed(sealed: bytes, path: str) -> bytes:
+    digest, _, record = sealed.partition(b"\n")
+    if digest != hashlib.sha256(record).hexdigest().encode():
+        raise CorruptionError(f"{path} is not what was written.", file=path)
+    return record
 
 
 def count_done_bytes(io: FileIO, staging: str) -> tuple[int, int]:
@@ -273,11 +326,8 @@ def count_done_bytes(io: FileIO, staging: str) -> tuple[int, int]:
     return len(units), sum(units.values())
 
 
-# ---- where attempts died ----
-
-
 def find_stop(attempt: Attempt, task: Task[Any, Any]) -> tuple[int | None, int]:
-    """The unit in which earlier attempts at this task stopped without a result, and how many there were."""
+    """The unit in which earlier attempts at this task stopped without a result, and the number of these attempts."""
     names = [entry.name for entry in attempt.io.list_dir(attempt.staging)]
     mine = f"{_BEGUN}{task.number:06d}-{attempt.name}.json"
     others = [name for name in names if name.startswith(f"{_BEGUN}{task.number:06d}-") and name != mine]
@@ -289,7 +339,7 @@ def find_stop(attempt: Attempt, task: Task[Any, Any]) -> tuple[int | None, int]:
 def find_dead_units(
     io: FileIO, staging: str, job: Job[Any, UnitT, Any], *, levels: int = _STAGING_LEVELS
 ) -> Iterator[tuple[UnitT, int]]:
-    """Yield the units, in a folder or below it, in which a process of this host died, and when it began; each once."""
+    """Yield the units, in a folder or below it, in which a process of this host died, with its start; each once."""
     try:
         entries = list(io.list_dir(staging))
     except (FileNotFoundError, NotADirectoryError):
@@ -307,7 +357,7 @@ def find_dead_units(
         yield from ((unit, mtime_ns) for unit in task.units if unit.number == found)
         io.remove(f"{staging}/{name}")
     for entry in entries:
-        if entry.kind is Kind.DIRECTORY and levels:
+        if entry.kind is EntryKind.DIRECTORY and levels:
             yield from find_dead_units(io, f"{staging}/{entry.name}", job, levels=levels - 1)
 
 
@@ -348,26 +398,23 @@ def _result_path(staging: str, number: int, attempt: str) -> str:
     return f"{staging}/{_RESULT}{number:06d}-{attempt}.json"
 
 
-# ---- progress ----
-
-
 class Progress(Protocol):
-    """Receives what is done of what is to do; the command line draws it."""
+    """Receives how much of the work is done; the command line draws it."""
 
     def update(self, *, done_units: int, units: int, done_bytes: int, total_bytes: int) -> None:
-        """Take the present state; called often, from another thread too."""
+        """Receive the current state; called often, also from another thread."""
         ...
 
     def close(self) -> None:
-        """Hear that the work has ended."""
+        """Note that the work has ended."""
         ...
 
 
 class NoProgress:
-    """Shows nothing: for callers of the library."""
+    """Ignores all progress; the default for callers of the library."""
 
     def update(self, *, done_units: int, units: int, done_bytes: int, total_bytes: int) -> None:
-        """Show nothing."""
+        """Do nothing."""
 
     def close(self) -> None:
-        """Nothing was opened."""
+        """Do nothing."""

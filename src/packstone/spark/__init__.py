@@ -1,1 +1,1 @@
-"""Specs as Spark jobs. The only package that imports pyspark."""
+"""Tasks, scans and loads on Spark. The only package that imports pyspark."""

@@ -1,11 +1,11 @@
-"""``spark.read.format("packstone")``: tables through a filter, as a Python data source of Spark 4.
+"""``spark.read.format("packstone")``: filtered tables as a Python data source of Spark 4.
 
-Spark finds it by itself: ``src/pyspark_packstone.py`` has the name that Spark looks for.
+Spark finds it without registration: ``src/pyspark_packstone.py`` has the name that Spark looks for.
 
 **It has no ``pushFilters``, on purpose.** Spark 4.3 keeps one planned reader for all plans that are made from one
 ``load()`` or temporary view, so a filter that is pushed for one query stays in force for the next: after
-``df.where("x = 1")`` has run, ``df.count()`` counts the rows with x = 1. Filters come as the option ``where``; what
-Spark filters on top, it filters itself. tests/spark/test_data_source.py pins that.
+``df.where("x = 1")`` has run, ``df.count()`` counts the rows with x = 1. Filters are given in the option ``where``;
+Spark applies further filters itself. tests/spark/test_data_source.py tests that.
 """
 
 from __future__ import annotations
@@ -15,14 +15,13 @@ from typing import TYPE_CHECKING, Final
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
 
 from packstone.errors import InvalidInputError, RefusedError
-from packstone.model.moment import parse_moment
-from packstone.scan.read_split import read_split
-from packstone.scan.scan_request import ScanOptions
-from packstone.spark.scan_frames import fit_batch, schema_ddl
+from packstone.model.times import parse_moment
+from packstone.query.scan.read_split import read_split
+from packstone.query.scan.request import ScanOptions
+from packstone.spark.frames import fit_batch, schema_ddl
 from packstone.storage.location import parse_location
 from packstone.storage.stores import open_store
-from packstone.tables.added_rows import START, check_streamable, find_added
-from packstone.tables.scan_source import ScanSource, Selection, open_source
+from packstone.tables.scan_source import START, ScanSource, Selection, check_streamable, find_added, open_source
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -30,15 +29,15 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql.types import StructType
 
-    from packstone.scan.scan_plan import Split
+    from packstone.query.scan.plan import Split
     from packstone.storage.fileio import FileIO
 
-try:  # Spark 4.2 has a word for sources that can stop at what is there now
+try:  # Spark 4.2 has a class for sources that can stop at the data that is available now
     from pyspark.sql.streaming.datasource import SupportsTriggerAvailableNow as AvailableNow
 except ImportError:
 
     class AvailableNow:  # type: ignore[no-redef]
-        """Older ones read what is there now in one batch, and stop."""
+        """A stand-in for older versions, which read the available data in one batch, and stop."""
 
 
 NAME: Final = "packstone"
@@ -67,22 +66,22 @@ class PackstoneSource(DataSource):
         return schema_ddl(_open(self.options).schema)
 
     def reader(self, schema: StructType) -> TableReader:
-        """For batches."""
+        """The reader for batch queries."""
         return TableReader(dict(self.options), schema)
 
     def streamReader(self, schema: StructType) -> TableStreamReader:  # noqa: N802 - Spark's name
-        """For streams."""
+        """The reader for streaming queries."""
         return TableStreamReader(dict(self.options), schema)
 
 
 class TableReader(DataSourceReader):
-    """Reads the version that is the newest when Spark first asks, or the one that is named."""
+    """Reads the given version, or the one that is the newest when Spark first plans."""
 
     def __init__(self, options: Mapping[str, str], schema: StructType) -> None:
         self._options, self._schema = options, schema
 
     def partitions(self) -> Sequence[InputPartition]:
-        """Plan; once for every ``load()``, which is how Spark keeps a DataFrame at one version."""
+        """Plan the splits; Spark calls this once for every ``load()``, so a DataFrame stays at one version."""
         source = _open(self._options)
         return _plan(source, _request(self._options, self._schema, source))
 
@@ -92,17 +91,17 @@ class TableReader(DataSourceReader):
 
 
 class TableStreamReader(DataSourceStreamReader, AvailableNow):
-    """Gives the rows of each load once: first all there are, then what is added. An offset is a version."""
+    """Returns the rows of each load once: first all existing rows, then the added ones. An offset is a version."""
 
     def __init__(self, options: Mapping[str, str], schema: StructType) -> None:
         self._options, self._schema = options, schema
         for name in ("version", "as-of"):
             if options.get(name):
-                raise InvalidInputError(f"A stream goes on for ever; the option {name} is for batches.")
+                raise InvalidInputError(f"The option {name} is for batch reads, not for streams; remove it.")
         self._until: int | None = None
 
     def initialOffset(self) -> dict[str, int]:  # noqa: N802 - Spark's name
-        """Where a new stream begins: before everything, at a version, or at the newest one."""
+        """The start of a new stream: before the first version, at the given version, or at the newest one."""
         given = self._options.get("starting-version", "").strip().lower()
         if not given:
             return {"version": START}
@@ -112,12 +111,12 @@ class TableStreamReader(DataSourceStreamReader, AvailableNow):
             raise InvalidInputError(f"starting-version {given} is neither a number nor latest.")
         return {"version": int(given)}
 
-    def latestOffset(self, *_: object) -> dict[str, int]:  # noqa: N802 - Spark's name; older ones give no arguments
-        """Up to where there is something to read."""
+    def latestOffset(self, *_: object) -> dict[str, int]:  # noqa: N802 - Spark's name; older Sparks pass no arguments
+        """The newest version that can be read."""
         return {"version": self._newest() if self._until is None else self._until}
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
-        """Stop at what is there now."""
+        """Make the newest version of now the end of the stream."""
         self._until = self._newest()
 
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[InputPartition]:
@@ -141,10 +140,10 @@ class TableStreamReader(DataSourceStreamReader, AvailableNow):
 def _open(options: Mapping[str, str]) -> ScanSource:
     unknown = sorted(name for name in options if name.lower() not in OPTIONS)
     if unknown:
-        raise InvalidInputError(f"The option {unknown[0]} is unknown; there are {', '.join(OPTIONS)}.")
+        raise InvalidInputError(f"The option {unknown[0]} is unknown; use one of {', '.join(OPTIONS)}.")
     version, as_of = options.get("version"), options.get("as-of")
     if version is not None and not version.strip().isdecimal():
-        raise InvalidInputError(f"The version {version} is no number.")
+        raise InvalidInputError(f"The version {version} is not a number.")
     path = _path(options)
     return open_source(
         open_store(path),
@@ -162,15 +161,15 @@ def _path(options: Mapping[str, str]) -> str:
 
 
 def _request(options: Mapping[str, str], schema: StructType, source: ScanSource) -> Selection:
-    """The columns are those of the schema, which the user may have cut to fewer; their types stay the table's."""
-    from pyspark.sql.pandas.types import from_arrow_type  # noqa: PLC0415 - slow to import
+    """Select the columns of the schema, which the user may have reduced; their types must be those of the table."""
+    from pyspark.sql.pandas.types import from_arrow_type
 
     ours = {field.name.lower(): field.type for field in source.schema}
     for field in schema.fields:
         mine = ours.get(field.name.lower())
         if mine is None:
             raise InvalidInputError(f"{source.path} has no column {field.name!r}.", column=field.name)
-        right = from_arrow_type(mine, prefer_timestamp_ntz=True).simpleString()  # which says not what may be null
+        right = from_arrow_type(mine, prefer_timestamp_ntz=True).simpleString()  # a text without nullability
         given = field.dataType.simpleString()
         if right != given:
             raise InvalidInputError(
@@ -189,18 +188,18 @@ def _plan(source: ScanSource, request: Selection) -> list[InputPartition]:
     if plan.unpushed:
         raise RefusedError(
             f"The option where cannot hold {plan.unpushed[0]}; put that into .where(…) on the DataFrame, where Spark "
-            "tests it.",
+            "evaluates it.",
         )
     return [SplitPartition(split, source.io) for split in plan.splits]
 
 
 def _read(partition: InputPartition, schema: StructType) -> Iterator[pa.RecordBatch]:
-    from pyspark.sql.pandas.types import to_arrow_schema  # noqa: PLC0415 - slow to import
+    from pyspark.sql.pandas.types import to_arrow_schema
 
-    from packstone.scan.caches import process_caches  # noqa: PLC0415 - runs on the executor
+    from packstone.query.scan.caches import process_caches  # runs on the executor
 
     if not isinstance(partition, SplitPartition):
-        return  # Spark makes up a partition where there is none
+        return  # Spark adds an empty partition if a plan has none
     expected = to_arrow_schema(schema, timezone="UTC")
     for batch in read_split(partition.io, partition.split, caches=process_caches()):
         yield from fit_batch(batch, expected)

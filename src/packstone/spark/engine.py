@@ -1,4 +1,4 @@
-"""Tasks as one Spark job: ``spark.range(0, n, 1, n)`` and ``mapInArrow``, one task per partition.
+"""The Spark engine: tasks as one job, by ``spark.range(0, n, 1, n)`` and ``mapInArrow``, one task per partition.
 
 That shape works alike on classic Spark, on a cluster and through Spark Connect: no RDD, no broadcast, no shuffle,
 so no session setting can change which task does what. Rows carry only task numbers and attempt names.
@@ -11,7 +11,9 @@ import threading
 import uuid
 from typing import TYPE_CHECKING, Any
 
+from packstone.model.outcome import EngineUse
 from packstone.runs.deaths import run_task
+from packstone.runs.interrupts import Interrupted
 from packstone.runs.tasks import Attempt, count_done_bytes, read_result, write_task
 from packstone.spark.session import is_connect
 from packstone.spark.ship_package import job_error, ship_package
@@ -21,14 +23,15 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from packstone.model.unit import OutputT, UnitResult
-    from packstone.runs.tasks import ContextT, Job, Task, UnitT
+    from packstone.model.work import UnitT
+    from packstone.runs.tasks import ContextT, Job, Task
     from packstone.spark.session import SparkHandle
     from packstone.storage.fileio import FileIO
 
 _POLL_SECONDS = 0.3
 _DESCRIPTION = "spark.job.description"
 _TAG = "packstone"
-_JOB_TRIES = 4  # three deaths, and the one that leaves the unit alone
+_JOB_TRIES = 4  # three in which a worker dies, and one that leaves the unit alone
 _WORKER_DIED = "Python worker exited unexpectedly"
 
 
@@ -39,9 +42,15 @@ class SparkEngine:
         self._handle = handle
         self._io = io  # None: the store of the staging folder
 
+    tasks_may_outlive_job = True
+    used = EngineUse("spark")
+
+    def expect(self, job: Job[Any, Any, Any], *, files: int, size_bytes: int) -> None:
+        """Do nothing: this engine takes any amount of work."""
+
     @property
     def parallelism(self) -> int:
-        """How many tasks can run at once; through Spark Connect that cannot be told."""
+        """The number of tasks that can run at once; 1 through Spark Connect, where it is not known."""
         spark = self._handle.spark
         return 1 if is_connect(spark) else int(spark.sparkContext.defaultParallelism)
 
@@ -54,7 +63,7 @@ class SparkEngine:
         what: str,
         on_progress: Callable[[int, int], None],
     ) -> Iterator[UnitResult[OutputT]]:
-        """Run all tasks, report (units, bytes) done on the way, and yield the results of the attempts that count."""
+        """Run all tasks, report the units and bytes done so far, and yield the results of the successful attempts."""
         io = self._io or open_store(staging)
         for task in tasks:
             write_task(io, staging, task)
@@ -65,15 +74,15 @@ class SparkEngine:
             yield from read_result(io, staging, job=job, number=task.number, attempt=attempt)
 
     def close(self) -> None:
-        """Stop the session if it is ours."""
+        """Stop the session if Packstone started it."""
         self._handle.stop()
 
     def _run_again_if_killed(
         self, io: FileIO, staging: str, job: Job[Any, Any, Any], *, count: int, what: str
     ) -> dict[int, str]:
-        """Run the job; if a Python worker died, once more, because a local Spark does not repeat a task by itself.
+        """Run the job; if a Python worker died, run it again, because a local Spark does not retry a task itself.
 
-        The second job knows by the markers of the first where it died, and reads those files with care.
+        The next job finds by the markers of the first where it died, and first reads those files in a child process.
         """
         for tries in range(_JOB_TRIES):
             try:
@@ -88,12 +97,16 @@ class SparkEngine:
         ship_package(spark)
         with describe_job(spark, what):
             frame = spark.range(0, count, 1, count).mapInArrow(function, "task long, attempt string")
-            return {row["task"]: row["attempt"] for row in frame.collect()}
+            try:
+                return {row["task"]: row["attempt"] for row in frame.collect()}
+            except Interrupted:
+                self._handle.cancel()
+                raise
 
 
 @contextlib.contextmanager
-def describe_job(spark: Any, what: str) -> Iterator[None]:  # noqa: ANN401 - a session of either kind
-    """Say in Spark's pages what runs; the session is the caller's, so his own words come back afterwards."""
+def describe_job(spark: Any, what: str) -> Iterator[None]:
+    """Show in Spark's web UI what runs; the caller's own job description is restored afterwards."""
     if is_connect(spark):
         spark.addTag(_TAG)
         try:
@@ -104,17 +117,22 @@ def describe_job(spark: Any, what: str) -> Iterator[None]:  # noqa: ANN401 - a s
     context = spark.sparkContext
     before = context.getLocalProperty(_DESCRIPTION)
     context.setLocalProperty(_DESCRIPTION, f"packstone: {what}")
+    is_answering = True
     try:
         yield
+    except Interrupted:
+        is_answering = False  # interrupted in the middle of a call: the JVM handles no other call before it
+        raise
     finally:
-        context.setLocalProperty(_DESCRIPTION, before)
+        if is_answering:
+            context.setLocalProperty(_DESCRIPTION, before)
 
 
 def _task_function(
     io: FileIO, staging: str, job: Job[Any, Any, Any], *, tries: int
 ) -> Callable[[Iterator[Any]], Iterator[Any]]:
     def run_tasks(batches: Iterator[Any]) -> Iterator[Any]:
-        import pyarrow as pa  # noqa: PLC0415 - runs on the executor
+        import pyarrow as pa  # runs on the executor
 
         for batch in batches:
             for number in batch.column(0).to_pylist():
@@ -127,11 +145,11 @@ def _task_function(
 
 
 def _name_attempt() -> tuple[str, int]:
-    """Name this attempt, and say how many came before it.
+    """The name of this attempt, and the number of earlier ones.
 
-    The name holds Spark's own number for people, and random digits because numbers repeat across drivers.
+    The name has Spark's own attempt id, for people, and random digits, because ids repeat across drivers.
     """
-    from pyspark import TaskContext  # noqa: PLC0415 - runs on the executor
+    from pyspark import TaskContext  # runs on the executor
 
     context = TaskContext.get()
     number, before = (context.taskAttemptId(), context.attemptNumber()) if context is not None else (0, 0)

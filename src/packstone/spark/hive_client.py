@@ -1,7 +1,8 @@
-"""Hive's own client of its metastore, inside Spark's Java: facts of tables, and one call that moves a partition.
+"""Hive's own metastore client, inside Spark's JVM: it reads facts of tables, and moves a partition in one call.
 
-Spark's SQL can set a location too, but not the statistics in the same call; and Hive counts the files of a new location
-itself, and forgets the number of rows, unless it is told not to.
+Spark's SQL can set a location too, but not the statistics in the same call. And Hive counts the files of a new location
+itself, and drops the number of rows, unless ``DO_NOT_UPDATE_STATS`` is set. The facts are the same as those that the
+metastore's database gives.
 """
 
 from __future__ import annotations
@@ -9,26 +10,25 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from packstone.errors import InvalidInputError, PackstoneError, UnavailableError
-from packstone.spark.hive_facts import partition_facts, table_facts
+from packstone.model.metastore import PartitionFacts, StorageFacts, TableFacts
 from packstone.spark.session import is_connect
-from packstone.tables.hive.partition_values import unescape
+from packstone.tables.hive.layout import unescape
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
-    from packstone.model.metastore import PartitionFacts, TableFacts
     from packstone.spark.session import SparkHandle
 
 HIVE_SUPPORT: Final = ("spark.sql.catalogImplementation", "hive")
 _PAGE: Final = 500
 _URIS: Final = "hive.metastore.uris"
 _JDBC: Final = "javax.jdo.option.ConnectionURL"
-_EMBEDDED: Final = "jdbc:derby:;databaseName=metastore_db"  # Hive's default: it would make one in the current folder
+_EMBEDDED: Final = "jdbc:derby:;databaseName=metastore_db"  # Hive's default, which it creates in the current folder
 _KEEP_NUMBERS: Final = {"DO_NOT_UPDATE_STATS": "true"}
 
 
 class SparkHiveClient:
-    """A client that connects when it is first asked."""
+    """A client that connects at its first use."""
 
     def __init__(self, open_spark: Callable[[], SparkHandle], *, needs_address: bool = False) -> None:
         self._open_spark = open_spark
@@ -38,20 +38,20 @@ class SparkHiveClient:
 
     @property
     def key(self) -> str:
-        """Which metastore this is: the one that Spark knows."""
+        """The name of this metastore in messages: the one that Spark is configured with."""
         return "of Spark"
 
     def find_table(self, database: str, name: str) -> TableFacts:
-        """One table; InvalidInputError if there is none."""
+        """Read one table; InvalidInputError if it does not exist."""
         try:
             return table_facts(self._connected().getTable(database.lower(), name.lower()))
         except Exception as error:
-            if "NoSuchObjectException" in _said(error):
+            if "NoSuchObjectException" in _error_text(error):
                 raise InvalidInputError(f"The metastore {self.key} has no table {database}.{name}.") from error
             raise _unavailable("read", f"{database}.{name}", error) from error
 
     def list_partitions(self, table: TableFacts) -> Iterator[PartitionFacts]:
-        """The partitions of one table, in the order of their names; a page of their facts at a time."""
+        """Yield the partitions of one table, sorted by name; their facts are read a page at a time."""
         client, at = self._connected(), (table.database, table.name)
         try:
             names = [str(name) for name in client.listPartitionNames(*at, -1)]
@@ -61,13 +61,13 @@ class SparkHiveClient:
                 by_values = {tuple(str(value) for value in one.getValues()): one for one in found}
                 for name in page:
                     partition = by_values.get(_values_of(name))
-                    if partition is not None:  # else dropped since its name was listed
+                    if partition is not None:  # otherwise it was dropped since the names were listed
                         yield partition_facts(partition, name)
         except Exception as error:
             raise _unavailable("read", table.full_name, error) from error
 
     def who_shares(self, table: TableFacts, location: str) -> str | None:
-        """Name another table whose own folder is at, above or below a location; their partitions are not asked."""
+        """Name another table whose own folder is at, above or below a location; partitions are not checked."""
         client, mine = self._connected(), f"{location.rstrip('/')}/"
         for database in client.getAllDatabases():
             names = [str(name) for name in client.getAllTables(database)]
@@ -84,24 +84,24 @@ class SparkHiveClient:
         return None
 
     def read_location(self, table: str, partition: str) -> str | None:
-        """Where a partition is now, or, without one, a table; None if there is no such thing."""
+        """The current location of a partition, or of the table if it is empty; None if it does not exist."""
         try:
             found = self._find(table, partition)
         except Exception as error:
-            if "NoSuchObjectException" in _said(error):
+            if "NoSuchObjectException" in _error_text(error):
                 return None
             raise _unavailable("read", table, error) from error
         return str(found.getSd().getLocation())
 
     def set_location(self, table: str, partition: str, *, location: str, numbers: dict[str, int]) -> None:
-        """In one call: the partition, or the table, is there, with these statistics."""
+        """Set the location and the statistics of a partition, or of the table, in one call."""
         self._alter(table, partition, location=location, numbers=numbers)
 
     def set_numbers(self, table: str, partition: str, numbers: dict[str, int]) -> None:
         """Correct the statistics of a partition whose files changed in place, or of a table without partitions."""
         self._alter(table, partition, location=None, numbers=numbers)
 
-    def _find(self, table: str, partition: str) -> Any:  # noqa: ANN401 - a Java object
+    def _find(self, table: str, partition: str) -> Any:
         database, _, name = table.partition(".")
         client = self._connected()
         return client.getPartition(database, name, partition) if partition else client.getTable(database, name)
@@ -121,7 +121,7 @@ class SparkHiveClient:
             raise _unavailable("changed", table, error) from error
 
     def close(self) -> None:
-        """Let go of the client, and of the session if it is ours."""
+        """Close the client, and stop the session if Packstone started it."""
         if self._client is not None:
             self._client.close()
             self._client = None
@@ -129,23 +129,26 @@ class SparkHiveClient:
             self._handle.stop()
             self._handle = None
 
-    def _connected(self) -> Any:  # noqa: ANN401 - a Java object
+    def _connected(self) -> Any:
         if self._client is None:
             self._handle = self._open_spark()
             spark = self._handle.spark
             if is_connect(spark):
-                raise InvalidInputError("--publish location speaks to Hive's own client, which Spark Connect has not.")
+                raise InvalidInputError(
+                    "--publish location needs Hive's own client, which Spark Connect does not have; give a Spark "
+                    "master, such as --engine yarn."
+                )
             if spark.conf.get(HIVE_SUPPORT[0], "in-memory") != "hive":
                 raise InvalidInputError(
-                    "The Spark session has no Hive support; give --conf spark.sql.catalogImplementation=hive, and tell "
-                    "Spark where the metastore is (hive-site.xml, or spark.hadoop.hive.metastore.uris)."
+                    "The Spark session has no Hive support; give --conf spark.sql.catalogImplementation=hive, and "
+                    "configure the metastore (hive-site.xml, or spark.hadoop.hive.metastore.uris)."
                 )
             hadoop = spark._jsc.hadoopConfiguration()  # noqa: SLF001 - there is no public way to Hive's client
             hive = spark._jvm.org.apache.hadoop.hive  # noqa: SLF001 - as above
             conf = hive.conf.HiveConf(hadoop, spark._jsc.getClass())  # noqa: SLF001 - as above
             if self._needs_address and not conf.get(_URIS, "") and str(conf.get(_JDBC, "")).startswith(_EMBEDDED):
                 raise InvalidInputError(
-                    "Spark knows no metastore server; put hive-site.xml into SPARK_CONF_DIR, or give "
+                    "Spark has no metastore server configured; put hive-site.xml into SPARK_CONF_DIR, or give "
                     "--conf spark.hadoop.hive.metastore.uris=thrift://host:9083."
                 )
             try:
@@ -154,14 +157,14 @@ class SparkHiveClient:
                 raise UnavailableError(f"Hive's metastore does not answer: {_first_line(error)}") from error
         return self._client
 
-    def _java_list(self, values: list[str]) -> Any:  # noqa: ANN401 - a Java object
+    def _java_list(self, values: list[str]) -> Any:
         jvm: Any = self._handle.spark._jvm if self._handle is not None else None  # noqa: SLF001 - as above
         found = jvm.java.util.ArrayList()
         for value in values:
             found.add(value)
         return found
 
-    def _context(self) -> Any:  # noqa: ANN401 - a Java object
+    def _context(self) -> Any:
         jvm: Any = self._handle.spark._jvm if self._handle is not None else None  # noqa: SLF001 - as above
         values = jvm.java.util.HashMap()
         for key, value in _KEEP_NUMBERS.items():
@@ -169,8 +172,8 @@ class SparkHiveClient:
         return jvm.org.apache.hadoop.hive.metastore.api.EnvironmentContext(values)
 
 
-def _move(storage: Any, location: str) -> None:  # noqa: ANN401 - a Java object
-    """Set a location; Spark's own tables have it a second time, among the parameters of their SerDe."""
+def _move(storage: Any, location: str) -> None:
+    """Set a location; Spark's own tables have it a second time, in the parameters of their SerDe."""
     old = storage.getLocation()
     storage.setLocation(location)
     params = storage.getSerdeInfo().getParameters()
@@ -179,20 +182,62 @@ def _move(storage: Any, location: str) -> None:  # noqa: ANN401 - a Java object
 
 
 def _values_of(name: str) -> tuple[str, ...]:
-    """The values in a partition's name, as Hive keeps them: a null is spelled out."""
+    """The values in a partition's name, as Hive stores them: a null has a name of its own."""
     return tuple(unescape(part.partition("=")[2]) for part in name.split("/"))
 
 
 def _unavailable(verb: str, table: str, error: Exception) -> PackstoneError:
     if isinstance(error, PackstoneError):
-        return error  # it says already what is wrong
-    return UnavailableError(f"The metastore's word on {table} could not be {verb}: {_first_line(error)}")
+        return error  # its message already names the cause
+    return UnavailableError(f"The metastore entry of {table} could not be {verb}: {_first_line(error)}")
 
 
-def _said(error: Exception) -> str:
+def _error_text(error: Exception) -> str:
     java = getattr(error, "java_exception", None)
     return str(java.toString()) if java is not None else str(error)
 
 
 def _first_line(error: Exception) -> str:
-    return _said(error).splitlines()[0]
+    return _error_text(error).splitlines()[0]
+
+
+def table_facts(table: Any) -> TableFacts:
+    """The facts of a table, from ``org.apache.hadoop.hive.metastore.api.Table``."""
+    return TableFacts(
+        database=str(table.getDbName()),
+        name=str(table.getTableName()),
+        kind=str(table.getTableType() or ""),
+        storage=_storage_facts(table.getSd()),
+        partition_keys=tuple(str(key.getName()) for key in _each(table.getPartitionKeys())),
+        params=_params(table.getParameters()),
+    )
+
+
+def partition_facts(partition: Any, name: str) -> PartitionFacts:
+    """The facts of a partition, from ``org.apache.hadoop.hive.metastore.api.Partition``."""
+    return PartitionFacts(
+        name=name, storage=_storage_facts(partition.getSd()), params=_params(partition.getParameters())
+    )
+
+
+def _storage_facts(storage: Any) -> StorageFacts:
+    serde = storage.getSerdeInfo()
+    skew = storage.getSkewedInfo()
+    return StorageFacts(
+        location=str(storage.getLocation() or ""),
+        input_format=str(storage.getInputFormat() or ""),
+        serde=str(serde.getSerializationLib() or "") if serde is not None else "",
+        serde_params=_params(serde.getParameters()) if serde is not None else {},
+        bucket_count=max(0, int(storage.getNumBuckets())),
+        bucket_columns=tuple(str(one) for one in _each(storage.getBucketCols())),
+        sort_columns=tuple(str(order.getCol()) for order in _each(storage.getSortCols())),
+        skewed_columns=tuple(str(one) for one in _each(skew.getSkewedColNames())) if skew is not None else (),
+    )
+
+
+def _params(found: Any) -> dict[str, str]:
+    return {} if found is None else {str(key): str(found[key] or "") for key in found}
+
+
+def _each(found: Iterable[Any] | None) -> Iterator[Any]:
+    return iter(found or ())

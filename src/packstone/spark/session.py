@@ -1,8 +1,9 @@
-"""A Spark session: the caller's if there is one, else a local one that is quiet and quick to start."""
+"""Open a Spark session: the caller's if there is one, else a local one that is quiet and quick to start."""
 
 from __future__ import annotations
 
 import contextlib
+import importlib.util
 import os
 import re
 import shutil
@@ -21,10 +22,14 @@ if TYPE_CHECKING:
 
 _LOOPBACK = "127.0.0.1"
 _MIN_JAVA = 17
-_STOP_SECONDS = 30  # a JVM that does not stop until then ends with this process
-_GATEWAY = "PYSPARK_GATEWAY_PORT"  # how spark-submit tells PySpark where its JVM listens
+_STOP_SECONDS = 30  # a JVM that takes longer to stop ends with this process
+_CANCEL_SECONDS = 5  # the tasks of a job that cannot be cancelled write under names that are never used
+_GATEWAY = "PYSPARK_GATEWAY_PORT"  # spark-submit passes the port of its JVM to PySpark in this variable
+_SUBMIT_VARIABLES = ("SPARK_ENV_LOADED", _GATEWAY)  # set by spark-submit
+_ADDRESS_VARIABLES = ("SPARK_REMOTE", "SPARK_MASTER")  # set by the caller
+_BUNDLED_JAVA = os.path.join(sys.prefix, "java")  # scripts/ensure-java puts one here
 _JVM_ENDED = "JAVA_GATEWAY_EXITED"
-# What the JVM says at its end: an exception, or how spark-submit refuses a call.
+# The last message of the JVM: an exception, or the error of spark-submit for an invalid call.
 _IN_LOG = re.compile(r'(?:Exception in thread "main" |(?=Error: ))(.+)')
 _LOG_BYTES = 10 << 20
 
@@ -41,17 +46,17 @@ class SparkSettings:
 
 @dataclass(slots=True)
 class SparkHandle:
-    """A session, and whether it is ours to stop."""
+    """A session, and whether Packstone started it and must stop it."""
 
     spark: Any
     is_ours: bool
     is_connect: bool = field(default=False)
 
     def stop(self) -> None:
-        """Stop the session if we made it, with the jobs that still run.
+        """Stop the session if Packstone started it, with the jobs that still run.
 
-        In a thread of its own, which has a connection of its own to the JVM: if this one was interrupted in the middle
-        of a call, the JVM still answers that call, and would do nothing else before.
+        This runs in a thread of its own, which has its own connection to the JVM: if this thread was interrupted in the
+        middle of a call, the JVM finishes that call before it handles any other on the same connection.
         """
         if not self.is_ours:
             return
@@ -59,21 +64,32 @@ class SparkHandle:
         stopping.start()
         stopping.join(_STOP_SECONDS)
 
-    def _stop(self) -> None:
+    def cancel(self) -> None:
+        """Cancel the jobs of a session that Packstone started, after an interrupt; leave the caller's session alone."""
+        if not self.is_ours or self.is_connect:
+            return
+        cancelling = threading.Thread(target=self._cancel, daemon=True, name="packstone-cancel")  # as in `stop`
+        cancelling.start()
+        cancelling.join(_CANCEL_SECONDS)
+
+    def _cancel(self) -> None:
         with contextlib.suppress(Exception):
-            if not self.is_connect:
-                self.spark.sparkContext.cancelAllJobs()
+            self.spark.sparkContext.cancelAllJobs()
+
+    def _stop(self) -> None:
+        if not self.is_connect:
+            self._cancel()
         with contextlib.suppress(Exception):
             self.spark.stop()
 
 
 def open_spark(settings: SparkSettings, *, app_name: str = "packstone") -> SparkHandle:
-    """Take the active session, or make one; UnavailableError says what to install if Spark cannot start."""
+    """Return the active session, or start one; UnavailableError says what to install if Spark cannot start."""
     try:
-        from pyspark.sql import SparkSession  # noqa: PLC0415 - a second of imports that planning does not need
+        from pyspark.sql import SparkSession  # a second of imports that planning does not need
     except ImportError:
         raise UnavailableError(
-            "PySpark is not installed; install it with `pip install pyspark pandas`, or give --engine inline."
+            "PySpark is not installed; install it with `pip install 'packstone[spark]'`, or give --engine inline."
         ) from None
     found = _find_session()
     if found is not None:
@@ -93,18 +109,41 @@ def open_spark(settings: SparkSettings, *, app_name: str = "packstone") -> Spark
             spark = _start(builder)
     except Exception as error:
         where = f" (its log is {settings.log_path})" if settings.log_path else ""
-        said = _read_from(settings.log_path, log_bytes) if settings.log_path else ""
-        raise UnavailableError(f"Spark could not be started{where}: {start_failure(str(error), said)}") from error
+        log = _read_from(settings.log_path, log_bytes) if settings.log_path else ""
+        raise UnavailableError(f"Spark could not be started{where}: {start_failure(str(error), log)}") from error
     if not remote:
         _ignore_lost_connections(spark)
     return SparkHandle(spark, is_ours=True, is_connect=remote is not None)
 
 
-def _start(builder: Any) -> Any:  # noqa: ANN401 - pyspark's builder, and a session
+def is_spark_chosen() -> bool:
+    """Whether the caller has chosen Spark: by spark-submit, an address in the environment, or an active session."""
+    if any(name in os.environ for name in (*_SUBMIT_VARIABLES, *_ADDRESS_VARIABLES)):
+        return True
+    return "pyspark" in sys.modules and _find_session() is not None
+
+
+def why_no_spark() -> str | None:
+    """Why Spark cannot be started on this machine; None if no reason is found."""
+    for package in ("pyspark", "pandas"):  # mapInArrow does not run without pandas
+        if importlib.util.find_spec(package) is None:
+            return f"{package} is not installed"
+    return None if _find_java() >= _MIN_JAVA else f"no Java {_MIN_JAVA} or newer was found"
+
+
+def _find_java() -> int:
+    """The version of the Java that Spark would use; 0 if there is none."""
+    home = os.environ.get("JAVA_HOME")
+    if home:
+        return _java_version(os.path.join(home, "bin", "java"))
+    return max(_java_version("java"), _java_version(os.path.join(_BUNDLED_JAVA, "bin", "java")))
+
+
+def _start(builder: Any) -> Any:
     try:
         return builder.getOrCreate()
     except Exception as error:
-        raise UnavailableError(str(error)) from error  # now: Py4J asks the JVM for the text, which we are about to end
+        raise UnavailableError(str(error)) from error  # read the text now: Py4J gets it from the JVM, which we end next
 
 
 def start_failure(error: str, log: str) -> str:
@@ -122,7 +161,7 @@ def start_failure(error: str, log: str) -> str:
 
 
 def _starts_jvm(remote: str | None) -> bool:
-    """Whether PySpark is going to start a JVM: spark-submit has started it already, a remote session needs none."""
+    """Whether PySpark will start a JVM: not under spark-submit, which has started it, nor for a remote session."""
     return remote.startswith("local") if remote else _GATEWAY not in os.environ
 
 
@@ -149,7 +188,7 @@ def _read_from(path: str, start: int) -> str:
 
 @contextlib.contextmanager
 def _own_interrupts() -> Iterator[None]:
-    """Keep the caller's handler of SIGINT: PySpark sets one of its own, which raises KeyboardInterrupt inside Py4J."""
+    """Restore the caller's handler of SIGINT: PySpark sets its own, which raises KeyboardInterrupt inside Py4J."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -163,14 +202,14 @@ def _own_interrupts() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _no_orphans() -> Iterator[None]:
-    """End the JVM that PySpark starts if we are interrupted before it is reached: it would wait for us for ever."""
-    from pyspark import java_gateway  # noqa: PLC0415 - see open_spark
+    """Kill the JVM that PySpark starts if we are interrupted before PySpark connects: it would wait for us forever."""
+    from pyspark import java_gateway
 
     gateway: Any = java_gateway
     started: list[Any] = []
     start = gateway.Popen
 
-    def remember(*args: Any, **options: Any) -> Any:  # noqa: ANN401 - what subprocess takes and gives
+    def remember(*args: Any, **options: Any) -> Any:
         started.append(start(*args, **options))
         return started[-1]
 
@@ -185,37 +224,37 @@ def _no_orphans() -> Iterator[None]:
         gateway.Popen = start
 
 
-def _ignore_lost_connections(spark: Any) -> None:  # noqa: ANN401 - a classic session
-    """Let the server of PySpark's accumulators end without a traceback if the JVM is killed together with us."""
+def _ignore_lost_connections(spark: Any) -> None:
+    """Suppress the traceback of PySpark's accumulator server if the JVM is killed together with this process."""
     server = getattr(spark.sparkContext, "_accumulatorServer", None)
     if server is not None:
         server.handle_error = lambda *_: None
 
 
-def _find_session() -> Any:  # noqa: ANN401 - a session of either kind, or None
-    """Find the caller's session: the active one is of this thread only, so ask for the default one too."""
-    from pyspark import SparkContext  # noqa: PLC0415 - see open_spark
-    from pyspark.errors import PySparkRuntimeError  # noqa: PLC0415 - see open_spark
-    from pyspark.sql import SparkSession  # noqa: PLC0415 - see open_spark
+def _find_session() -> Any:
+    """Find the caller's session: the active one belongs to one thread, so look for the default one too."""
+    from pyspark import SparkContext
+    from pyspark.errors import PySparkRuntimeError
+    from pyspark.sql import SparkSession
 
     try:
         return SparkSession.active()
     except PySparkRuntimeError:
-        context = SparkContext._active_spark_context  # noqa: SLF001 - there is no public question
+        context = SparkContext._active_spark_context  # noqa: SLF001 - there is no public way
         return None if context is None else SparkSession(context)
 
 
-def _local_server(builder: Any, settings: SparkSettings) -> Any:  # noqa: ANN401 - pyspark's builder
-    """Let the server that PySpark starts on this machine listen to this machine only."""
+def _local_server(builder: Any, settings: SparkSettings) -> Any:
+    """Make the server that PySpark starts on this machine listen on the loopback address only."""
     builder = builder.config("spark.connect.grpc.binding.address", _LOOPBACK).config("spark.driver.host", _LOOPBACK)
     options = _java_options(settings.log_path)
     return builder.config("spark.driver.extraJavaOptions", options) if options else builder
 
 
-def _classic(builder: Any, settings: SparkSettings) -> Any:  # noqa: ANN401 - pyspark's builder
+def _classic(builder: Any, settings: SparkSettings) -> Any:
     if _starts_jvm(None):
         _check_java()
-    under_submit = "SPARK_ENV_LOADED" in os.environ or _GATEWAY in os.environ
+    under_submit = any(name in os.environ for name in _SUBMIT_VARIABLES)
     if settings.master:
         builder = builder.master(settings.master)
     elif not under_submit and "SPARK_MASTER" in os.environ:
@@ -224,26 +263,25 @@ def _classic(builder: Any, settings: SparkSettings) -> Any:  # noqa: ANN401 - py
         builder = builder.master("local[*]").config("spark.driver.host", _LOOPBACK)
         builder = builder.config("spark.driver.bindAddress", _LOOPBACK)
     if under_submit:
-        return builder  # whoever submits sets the pages and the Java options
+        return builder  # the caller of spark-submit sets the web UI and the Java options
     builder = builder.config("spark.ui.enabled", "false").config("spark.ui.showConsoleProgress", "false")
     options = _java_options(settings.log_path)
     return builder.config("spark.driver.extraJavaOptions", options) if options else builder
 
 
 def _is_local(address: str | None) -> bool:
-    """Whether everything runs on this machine; without an address it does, or spark-submit has set what matters."""
+    """Whether everything runs on this machine; also True without an address, where spark-submit sets what matters."""
     return address is None or address.startswith("local")
 
 
 def _prepare_environment(settings: SparkSettings, *, is_local: bool) -> None:
-    # Workers take `python3` from the PATH otherwise, which is not the environment we run in. PySpark itself reads the
-    # setting only under spark-submit.
+    # Otherwise workers use `python3` from the PATH, which is not this environment. PySpark itself reads the setting
+    # only under spark-submit.
     os.environ.setdefault("PYSPARK_PYTHON", dict(settings.conf).get("spark.pyspark.python", sys.executable))
     if is_local:  # executors on other machines must reach the driver
         os.environ.setdefault("SPARK_LOCAL_IP", _LOOPBACK)
-    bundled = os.path.join(sys.prefix, "java")
-    if "JAVA_HOME" not in os.environ and _java_version("java") < _MIN_JAVA and os.path.isdir(bundled):
-        os.environ["JAVA_HOME"] = bundled
+    if "JAVA_HOME" not in os.environ and _java_version("java") < _MIN_JAVA and os.path.isdir(_BUNDLED_JAVA):
+        os.environ["JAVA_HOME"] = _BUNDLED_JAVA
 
 
 def _java_options(log_path: str | None) -> str:
@@ -269,10 +307,10 @@ def _java_version(java: str) -> int:
     if found is None:
         return 0
     try:
-        said = subprocess.run([found, "-version"], capture_output=True, text=True, timeout=60, check=False).stderr  # noqa: S603 - the user's own Java
+        output = subprocess.run([found, "-version"], capture_output=True, text=True, timeout=60, check=False).stderr  # noqa: S603 - the user's own Java
     except (OSError, subprocess.TimeoutExpired):
         return 0
-    number = said.partition('version "')[2].split('"')[0].split(".")
+    number = output.partition('version "')[2].split('"')[0].split(".")
     try:
         return int(number[1] if number[0] == "1" else number[0])
     except (ValueError, IndexError):
@@ -281,7 +319,7 @@ def _java_version(java: str) -> int:
 
 @contextlib.contextmanager
 def _quiet(log_path: str | None) -> Iterator[None]:
-    """Let the JVM inherit a log file in place of our own output: Spark talks before its logging is set up."""
+    """Let the JVM inherit a log file instead of our own output: Spark prints before its logging is set up."""
     if log_path is None:
         yield
         return
@@ -300,6 +338,6 @@ def _quiet(log_path: str | None) -> Iterator[None]:
             os.close(handle)
 
 
-def is_connect(spark: Any) -> bool:  # noqa: ANN401 - a session of either kind
-    """Whether it is a session of Spark Connect."""
+def is_connect(spark: Any) -> bool:
+    """Whether a session is one of Spark Connect."""
     return "connect" in type(spark).__module__

@@ -1,9 +1,9 @@
-"""Packstone's own code to the executors, so that a cluster needs no Packstone of its own.
+"""Ship Packstone's own code to the executors, so that a cluster needs no installed Packstone.
 
-A driver that has Packstone installed packs it and gives it to the session before the first task. Executors need
+A driver that has Packstone installed packs it and adds it to the session before the first task. Executors need
 PyArrow, NumPy and fastavro, and run exactly the driver's version even where another one is installed, because Spark
-puts what is shipped before what is installed. That is done once a session, and never where tasks run on the driver's
-machine by its own Python.
+puts shipped code before installed code. That is done once per session, and never where tasks run on the driver's
+machine with its own Python.
 """
 
 from __future__ import annotations
@@ -34,15 +34,15 @@ _PACKAGE: Final = "packstone"
 _SOURCE_MODULE: Final = "pyspark_packstone"  # where Spark looks for format("packstone")
 _LEFT_OUT: Final = frozenset({"__pycache__", "migrations"})  # Alembic's scripts are for the driver's history only
 _THE_SAME_TIME: Final = (1980, 1, 1, 0, 0, 0)  # the same code makes the same archive, whenever it is packed
-# Python's own words, PySpark's, and those of our stores, which import their libraries when they are used.
+# The messages of Python, of PySpark, and of our stores, which import their libraries when they are used.
 _MISSING: Final = re.compile(r"No module named '([\w.]+)'|PACKAGE_NOT_INSTALLED\] (\w+)|paths need ([\w-]+); install")
 
 _shipped: weakref.WeakSet[Any] = weakref.WeakSet()
 _lock = threading.Lock()
 
 
-def ship_package(spark: Any) -> None:  # noqa: ANN401 - a session of either kind
-    """Give the session our code, unless it has it or needs none."""
+def ship_package(spark: Any) -> None:
+    """Add our code to the session, unless it already has it or does not need it."""
     holder = spark if is_connect(spark) else spark.sparkContext
     with _lock:
         if holder in _shipped:
@@ -60,7 +60,7 @@ def is_this_machine(master: str) -> bool:
 
 
 def write_package(folder: str) -> str:
-    """Pack our code below a folder; the name holds a digest, because Spark refuses another file of the same name."""
+    """Pack our code into a folder; the name has a digest, because Spark refuses another file of the same name."""
     digest = hashlib.sha256()
     path = os.path.join(folder, "packstone.zip")
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
@@ -73,8 +73,8 @@ def write_package(folder: str) -> str:
 
 
 def job_error(error: Exception) -> UnavailableError:
-    """Say in one sentence why a job failed, and what to do if executors lack a package."""
-    line = telling_line(error)
+    """The error for a failed job, in one sentence; it says what to do if executors lack a package."""
+    line = last_error_line(error)
     missing = _MISSING.search(line)
     if missing is None:
         return UnavailableError(f"The Spark job failed: {line}")
@@ -87,23 +87,23 @@ def job_error(error: Exception) -> UnavailableError:
     )
 
 
-def telling_line(error: Exception) -> str:
-    """Find the line that tells: Spark wraps the worker's traceback in its own."""
+def last_error_line(error: Exception) -> str:
+    """The line of an error that names its cause: Spark wraps the worker's traceback in its own."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    telling = [line for line in lines if "Error" in line or "Exception" in line]
-    return (telling or lines or [type(error).__name__])[-1 if telling else 0][:300]
+    errors = [line for line in lines if "Error" in line or "Exception" in line]
+    return (errors or lines or [type(error).__name__])[-1 if errors else 0][:300]
 
 
-def _ship_to_server(spark: Any) -> None:  # noqa: ANN401 - a session of Connect
+def _ship_to_server(spark: Any) -> None:
     with tempfile.TemporaryDirectory(prefix="packstone-") as folder:  # uploaded before the call returns
         spark.addArtifacts(write_package(folder), pyfile=True)
 
 
-def _ship_to_cluster(context: Any) -> None:  # noqa: ANN401 - pyspark's context
-    from pyspark import SparkFiles  # noqa: PLC0415 - a second of imports that planning does not need
+def _ship_to_cluster(context: Any) -> None:
+    from pyspark import SparkFiles  # a second of imports that planning does not need
 
-    # Executors that start later, in place of lost ones, fetch the file from here too, so it must stay as long as the
-    # application does. Spark removes this folder with it.
+    # Executors that start later, to replace lost ones, fetch the file from here too, so it must exist as long as the
+    # application runs. Spark removes this folder when it ends.
     folder = tempfile.mkdtemp(prefix="packstone-", dir=SparkFiles.getRootDirectory())
     with _same_import_path():
         context.addPyFile(write_package(folder))
@@ -111,7 +111,7 @@ def _ship_to_cluster(context: Any) -> None:  # noqa: ANN401 - pyspark's context
 
 @contextlib.contextmanager
 def _same_import_path() -> Iterator[None]:
-    """``addPyFile`` puts the file on the driver's path too, where the package is already."""
+    """Restore ``sys.path``: ``addPyFile`` adds the file to it on the driver too, which has the package already."""
     before = list(sys.path)
     try:
         yield
@@ -120,7 +120,7 @@ def _same_import_path() -> Iterator[None]:
 
 
 def _list_sources() -> Iterator[tuple[str, bytes]]:
-    """Our modules and their data, from wherever this Packstone was imported: a folder, or an archive."""
+    """Yield our modules and their data, from the folder or the archive that this Packstone was imported from."""
     yield from _list_below(importlib.resources.files(_PACKAGE), _PACKAGE)
     found = importlib.util.find_spec(_SOURCE_MODULE)
     if found is not None and isinstance(found.loader, InspectLoader | zipimporter):

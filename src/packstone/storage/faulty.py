@@ -1,11 +1,11 @@
 """A store that fails, tears a write or kills the process at a chosen step.
 
-It ships with the package, so that users can test their own settings the way we test ours::
+It ships with the package, so that users can test their own settings as our tests do::
 
     io = FaultyFileIO(LocalFileIO(), fault=Fault(step=7, action=Action.KILL, moment=Moment.AFTER))
 
-Every changing call of ``FileIO`` is one step, counted from 0. With ``fault=None`` it only counts
-and remembers the names of the steps, which is how a test learns how many there are.
+Every changing call of ``FileIO`` is one step, counted from 0. With ``fault=None`` it only counts the steps and keeps
+their names, so that a test knows how many there are.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ if TYPE_CHECKING:
     from packstone.storage.fileio import Capabilities, Entry, FileIO
 
 
-_HALF: Final = "halfhalf"  # local disks and HDFS write a file under such a name before they rename it
+_HALF: Final = "halfhalf"  # stores on local disks and HDFS write a file under such a name before they rename it
 
 
 class Action(StrEnum):
-    """What happens at the step."""
+    """The kind of fault."""
 
-    FAIL = "fail"  # an OSError, as a full disk or a lost mount gives
-    TEAR = "tear"  # half of the bytes are written, then an OSError (only writes can tear; others fail)
+    FAIL = "fail"  # an OSError, as from a full disk or a lost mount
+    TEAR = "tear"  # half of the bytes are written, then an OSError (only writes can tear; other steps fail)
     KILL = "kill"  # SIGKILL to this process: no handler, no finally
-    KILL_INSIDE = "kill-inside"  # the same in the middle of a write: half of it is there under the store's own name
+    KILL_INSIDE = "kill-inside"  # the same in the middle of a write: half of the bytes are in a temporary file
 
 
 class Moment(StrEnum):
-    """Whether the step itself still happens."""
+    """Whether the fault happens before or after the step itself."""
 
     BEFORE = "before"
     AFTER = "after"
@@ -45,7 +45,7 @@ class Moment(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fault:
-    """Which step goes wrong, and how."""
+    """The step at which a fault is injected, and its kind."""
 
     step: int
     action: Action
@@ -62,7 +62,7 @@ class FaultyFileIO:
 
     @property
     def capabilities(self) -> Capabilities:
-        """Those of the inner store."""
+        """The capabilities of the inner store."""
         return self._inner.capabilities
 
     def list_dir(self, path: str) -> Iterator[Entry]:
@@ -81,11 +81,11 @@ class FaultyFileIO:
         """Read from the inner store."""
         return self._inner.read_bytes(path)
 
-    def open_input(self, path: str) -> Any:  # noqa: ANN401 - pyarrow has no types
+    def open_input(self, path: str) -> Any:
         """Read from the inner store."""
         return self._inner.open_input(path)
 
-    def open_output(self, path: str) -> Any:  # noqa: ANN401 - pyarrow has no types
+    def open_output(self, path: str) -> Any:
         """Write data files to the inner store; their bytes are not steps."""
         return self._inner.open_output(path)
 
@@ -116,7 +116,7 @@ class FaultyFileIO:
         return answer[0]
 
     def limited(self, mode: int) -> FaultyFileIO:
-        """The same store with limited modes; its steps are counted here."""
+        """Return the same store with limited modes; its steps are counted here."""
         limited = FaultyFileIO(self._inner.limited(mode), fault=self._fault)
         limited.steps = self.steps
         return limited
@@ -154,17 +154,17 @@ class FaultyFileIO:
         self.steps.append(f"{name} {path}")
         fault = self._fault if self._fault is not None and self._fault.step == number else None
         if fault is not None and fault.moment is Moment.BEFORE:
-            self._go_wrong(fault, path, torn)
+            self._inject(fault, path, torn)
         act()
         if fault is not None:
-            self._go_wrong(fault, path, None)
+            self._inject(fault, path, None)
 
-    def _go_wrong(self, fault: Fault, path: str, torn: bytes | None) -> None:
+    def _inject(self, fault: Fault, path: str, torn: bytes | None) -> None:
         if fault.action is Action.KILL_INSIDE and torn is not None:
             self._inner.replace(f"{posixpath.dirname(path)}/.new-{_HALF}", torn[: len(torn) // 2])
         if fault.action in (Action.KILL, Action.KILL_INSIDE):
             os.kill(os.getpid(), signal.SIGKILL)
         if fault.action is Action.TEAR and torn is not None:
-            # What a store without whole writes would leave behind: a short file under a temporary name.
+            # A short file under a temporary name, as a store leaves it when it is killed while it writes.
             self._inner.replace(f"{path}.torn", torn[: len(torn) // 2])
         raise OSError(f"injected {fault.action} at step {fault.step}: {path}")

@@ -1,12 +1,12 @@
-"""Files of HDFS, by the library ``hdfs-native``: no JVM, and Spark's workers use it as the driver does.
+"""``FileIO`` on HDFS, with the library ``hdfs-native``: it needs no JVM, and works in Spark's workers as in the driver.
 
-A path is ``hdfs://nn:9000/data/t``; percent signs in it are part of the name, as for Hadoop itself. What commits are
-built on is the NameNode: a rename without overwriting is atomic, exclusive and in the journal when it returns, so
-names need no syncing. Bytes are synced by the DataNodes before a file is closed.
+A path is ``hdfs://nn:9000/data/t``; percent signs in it are part of the name, as in Hadoop itself. Commits rely on the
+NameNode: a rename without overwriting is atomic, exclusive and in the journal when it returns, so names need no sync.
+The DataNodes sync the bytes before a file is closed.
 
-A NameNode that is away or in safe mode is waited for: by the library while nothing listens, by us while it refuses. If
-it dies with a question of ours, that is asked again: to ask twice does no harm. A rename may have happened although its
-answer was lost, so after an error the names are looked at.
+If the NameNode is down or in safe mode, calls wait: the library retries while nothing listens, this module while the
+NameNode refuses. If it dies during a request, the request is repeated, which is harmless. A rename may have happened
+although its response was lost, so after an error both names are checked.
 """
 
 from __future__ import annotations
@@ -19,36 +19,48 @@ import os
 import posixpath
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 from packstone.errors import InvalidInputError
 from packstone.model.files import Permissions
-from packstone.storage.fileio import Capabilities, Entry, Kind, check_whole_size, file_mode, folder_mode, without_group
-from packstone.storage.hdfs_acl import acl_entries, acl_texts
-from packstone.storage.hdfs_contact import hasty
-from packstone.storage.hdfs_errors import BrokenConnectionError, as_os_errors
-from packstone.storage.hdfs_kerberos import client_url
-from packstone.storage.hdfs_settings import HdfsSettings, block_bytes_of, find_user
-from packstone.storage.hdfs_writer import HdfsWriter
-from packstone.storage.s3_reader import ObjectReader
+from packstone.storage.fileio import (
+    Capabilities,
+    Entry,
+    EntryKind,
+    WriteOnly,
+    check_whole_size,
+    file_mode,
+    folder_mode,
+    without_group,
+)
+from packstone.storage.hdfs_connection import (
+    BrokenConnectionError,
+    HdfsSettings,
+    as_os_errors,
+    block_bytes_of,
+    client_url,
+    find_user,
+    with_few_retries,
+)
+from packstone.storage.s3_streams import ObjectReader
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
-    from hdfs_native import Client, FileReader, FileStatus
+    from hdfs_native import AclEntry, Client, FileReader, FileStatus, FileWriter
 
 T = TypeVar("T")
 
-NO_QUOTA: Final = 1 << 63  # the library shows Hadoop's -1 as an unsigned number
+NO_QUOTA: Final = 1 << 63  # the library returns Hadoop's -1 as an unsigned number
 _PLENTY: Final = 1 << 62
-# While a file is open its quota pays for a whole block, however little is in it. Records are written with the smallest
-# block that NameNodes allow by default; data files with the configured one.
+# While a file is open, a whole block counts against the quota, however small the file is. Records are written with the
+# smallest block size that NameNodes allow by default; data files with the configured one.
 _RECORD_BLOCK_BYTES: Final = 1 << 20
-_SILENT: set[str] = set()  # where nobody answered when this process last asked, however long it waited
+_UNREACHABLE: set[str] = set()  # HDFS addresses that did not respond when this process last waited for them
 _MAY_WRITE: Final = 0o3  # write and enter
 _WAITS_SECONDS: Final = (0.2, 0.5, 1, 2, 4, 8, 15, 15, 15)  # a NameNode leaves safe mode half a minute after its start
-_BROKEN_SECONDS: Final = 60  # how long a question is asked anew whose connection broke
-_ASIDE_WAITS_SECONDS: Final = (0.5, 1, 2, 4, 8)  # DataNodes come back, and NameNodes learn which have gone
+_BROKEN_SECONDS: Final = 60  # how long a request is repeated whose connection broke
+_ASIDE_WAITS_SECONDS: Final = (0.5, 1, 2, 4, 8)  # DataNodes come back, and NameNodes notice which are down
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,8 +76,8 @@ class HdfsFileIO:
 
     @property
     def capabilities(self) -> Capabilities:
-        """All that a commit wants."""
-        return Capabilities(atomic_rename=True, create_if_absent=True, durable_write=True)
+        """Everything that a commit needs."""
+        return Capabilities(atomic_rename=True, create_if_absent=True)
 
     def list_dir(self, path: str) -> Iterator[Entry]:
         """Yield entries as the NameNode sends them."""
@@ -76,7 +88,7 @@ class HdfsFileIO:
             yield _entry(found)
 
     def stat(self, path: str) -> Entry | None:
-        """Describe one path; above the root there is nothing."""
+        """Describe one path; nothing exists above the root."""
         if not self._is_inside(path):
             return None
         with contextlib.suppress(FileNotFoundError, NotADirectoryError):
@@ -84,18 +96,18 @@ class HdfsFileIO:
         return None
 
     def read_permissions(self, path: str) -> Permissions:
-        """Owner, group, mode, replication and the entries of the ACL."""
+        """Return owner, group, mode, replication and the entries of the ACL."""
         found = _entry(self._info(path)).permissions
         acl = self._ask(path, lambda client: client.get_acl_status(self._inside(path)))
         return _with_acl(found, acl_texts(acl.entries))
 
     def read_bytes(self, path: str) -> bytes:
-        """Read a small file whole."""
+        """Read a small file completely."""
         return self._ask(path, lambda client: _read_whole(client.read(self._inside(path)), path))
 
-    def open_input(self, path: str) -> Any:  # noqa: ANN401 - pyarrow has no types
+    def open_input(self, path: str) -> Any:
         """Open for random reads, with read-ahead."""
-        import pyarrow as pa  # noqa: PLC0415 - slow to import, not needed to plan
+        import pyarrow as pa  # slow to import, not needed to plan
 
         reader = self._ask(path, lambda client: client.read(self._inside(path)))
 
@@ -105,14 +117,14 @@ class HdfsFileIO:
 
         return pa.PythonFile(ObjectReader(fetch, len(reader)), mode="r")
 
-    def open_output(self, path: str) -> Any:  # noqa: ANN401 - pyarrow has no types
+    def open_output(self, path: str) -> Any:
         """Open a new file; it is durable when closed, and a close that fails raises."""
-        import pyarrow as pa  # noqa: PLC0415 - slow to import, not needed to plan
+        import pyarrow as pa  # slow to import, not needed to plan
 
         return pa.PythonFile(self._create(path, overwrite=True, most=self.most_mode), mode="w")
 
     def write_new(self, path: str, data: bytes) -> None:
-        """Write aside, then rename: the NameNode lets one of many succeed."""
+        """Write a temporary file, then rename it: the NameNode lets one of many writers succeed."""
         aside = self._write_aside(path, data)
         try:
             self.move(aside, path)
@@ -122,26 +134,26 @@ class HdfsFileIO:
             raise
 
     def replace(self, path: str, data: bytes) -> None:
-        """Write aside, then rename over, which is one step of the NameNode."""
+        """Write a temporary file, then rename it over the target, which is one step of the NameNode."""
         aside = self._write_aside(path, data)
         self._rename(aside, path, overwrite=True)
 
     def move(self, source: str, target: str) -> None:
-        """Rename without replacing; a rename whose answer was lost counts as done."""
+        """Rename without replacing; a rename that happened but whose response was lost counts as done."""
         self._rename(source, target, overwrite=False)
 
     def remove(self, path: str) -> None:
-        """Delete one file; an absent one is fine. Nothing goes to the trash."""
+        """Delete one file, which may be absent; bypasses the trash."""
         with contextlib.suppress(FileNotFoundError, NotADirectoryError):
             self._ask(path, lambda client: client.delete(self._inside(path), recursive=False))
 
     def remove_tree(self, path: str) -> None:
-        """Delete a folder of our own with all that is in it, in one step of the NameNode."""
+        """Delete a folder of our own with its content, in one step of the NameNode."""
         with contextlib.suppress(OSError):
             self._ask(path, lambda client: client.delete(self._inside(path), recursive=True))
 
     def remove_empty_dir(self, path: str) -> bool:
-        """Delete the directory if nothing is in it."""
+        """Delete the directory if it is empty."""
         try:
             self._ask(path, lambda client: client.delete(self._inside(path), recursive=False))
         except FileNotFoundError:
@@ -151,7 +163,7 @@ class HdfsFileIO:
         return True
 
     def make_dirs(self, path: str, *, like: Permissions | None = None) -> None:
-        """Create the directory and its ancestors, one by one: each has the mode that the one above it allows."""
+        """Create the directory and its ancestors, one by one: each gets the mode that its parent allows."""
         missing, at = [], path
         while (found := self.stat(at)) is None and at != self.settings.url:
             missing.append(at)
@@ -160,7 +172,7 @@ class HdfsFileIO:
         for folder in reversed(missing):
             above = folder_mode(above, like)
             self._make_dir(folder, above, like)
-        if found is not None and found.kind is not Kind.DIRECTORY:
+        if found is not None and found.kind is not EntryKind.DIRECTORY:
             raise NotADirectoryError(errno.ENOTDIR, "Not a directory", at)
 
     def _make_dir(self, path: str, mode: int, like: Permissions | None) -> None:
@@ -170,7 +182,7 @@ class HdfsFileIO:
             self._set_folder_acl(path, mode, like.attributes)
         if like is None or not like.group or without_group(mode) == mode:
             return
-        now = _entry(self._info(path)).permissions  # its group is that of the folder above it
+        now = _entry(self._info(path)).permissions  # HDFS gives it the group of its parent
         if now.group == like.group:
             return
         try:
@@ -179,7 +191,7 @@ class HdfsFileIO:
             self._ask(path, lambda client: client.set_permission(inside, without_group(mode)))
 
     def _set_folder_acl(self, path: str, mode: int, wanted: tuple[str, ...]) -> None:
-        """Replace the ACL that a new folder got from the default ACL of the one above."""
+        """Replace the ACL that a new folder inherited from the default ACL of its parent."""
         inside = self._inside(path)
         if self._ask(path, lambda client: client.get_acl_status(inside)).entries:
             self._ask(path, lambda client: client.remove_acl(inside))
@@ -189,13 +201,13 @@ class HdfsFileIO:
             self._ask(path, lambda client: client.set_acl(inside, entries))
 
     def sync_dir(self, path: str) -> None:
-        """Nothing to do: names are in the NameNode's journal before it answers."""
+        """Do nothing: names are in the NameNode's journal before it responds."""
 
     def sync_file(self, path: str) -> None:
-        """Nothing to do: files are synced before they are closed, and only their writer could."""
+        """Do nothing: files are synced before they are closed, and only their writer can sync them."""
 
     def set_permissions(self, path: str, permissions: Permissions) -> None:
-        """Set owner and group where they differ (that may need rights), mode, ACL and replication."""
+        """Set owner and group where they differ (which may need privileges), mode, ACL and replication."""
         inside, now = self._inside(path), self.read_permissions(path)
         if (now.owner, now.group) != (permissions.owner, permissions.group):
             self._ask(path, lambda client: client.set_owner(inside, permissions.owner, permissions.group))
@@ -209,20 +221,20 @@ class HdfsFileIO:
             self._ask(path, lambda client: client.set_replication(inside, permissions.replication))
 
     def free_bytes(self, path: str) -> int:
-        """What the space quotas of the path's ancestors leave; how full the disks are the library cannot tell."""
+        """The space that the quotas of the path's ancestors leave; the library cannot report the free disk space."""
         at, free = self._existing_ancestor(self._inside(path)), _PLENTY
-        while at != "/":  # the root's summary walks over all there is
+        while at != "/":  # the summary of the root walks the whole tree
             free = min(free, self._free_below_quota(at))
             at = posixpath.dirname(at)
         return free
 
     def store_id(self, path: str) -> str:
-        """Name the HDFS; encryption zones, between which a rename fails, the library cannot tell."""
+        """Return the id of the HDFS; the library does not report encryption zones, between which a rename fails."""
         self._inside(path)
         return self.settings.url
 
     def may_write(self, path: str) -> bool:
-        """Judge by owner, group and mode; the library cannot ask the NameNode, and a superuser is not recognised."""
+        """Decide by owner, group and mode; the library cannot ask the NameNode, and a superuser is not recognised."""
         with contextlib.suppress(OSError):
             found = self._info(path)
             user = self.settings.user or find_user(os.environ)
@@ -231,11 +243,11 @@ class HdfsFileIO:
         return False
 
     def block_bytes(self) -> int:
-        """How big the blocks of new data files are, as far as the configuration tells."""
+        """The block size of new data files, from the configuration."""
         return block_bytes_of(dict(self.settings.client))
 
-    def read_summary(self, path: str) -> Any:  # noqa: ANN401 - the library's own type
-        """Sum up a folder: length, quotas and what is consumed of them."""
+    def read_summary(self, path: str) -> Any:
+        """Return the content summary of a folder: length, quotas and their use."""
         return self._ask(path, lambda client: client.get_content_summary(self._inside(path)))
 
     def _is_inside(self, path: str) -> bool:
@@ -246,51 +258,51 @@ class HdfsFileIO:
             raise FileNotFoundError(errno.ENOENT, f"Not a path of {self.settings.url}", path)
         return path[len(self.settings.url) :].rstrip("/") or "/"
 
-    def _ask(self, path: str, question: Callable[[Client], T]) -> T:
-        """Ask the NameNode, again and again while it is not ready."""
+    def _ask(self, path: str, request: Callable[[Client], T]) -> T:
+        """Send a request to the NameNode; repeats it while the NameNode is not ready."""
         broken_until = time.monotonic() + _BROKEN_SECONDS
         for wait_seconds in (*_WAITS_SECONDS, None):
             try:
                 with as_os_errors(path):
-                    answer = question(_client(os.getpid(), self._mood()))
+                    response = request(_client(os.getpid(), self._retry_settings()))
             except TimeoutError as error:
-                # What hangs up on every call, as a proxy before a dead NameNode, the library has tried for long.
-                is_over = self.settings.url in _SILENT or time.monotonic() > broken_until
-                if is_over or wait_seconds is None or not isinstance(error, BrokenConnectionError):
-                    _SILENT.add(self.settings.url)
+                # Give up if every call is disconnected, as by a proxy in front of a dead NameNode.
+                is_expired = self.settings.url in _UNREACHABLE or time.monotonic() > broken_until
+                if is_expired or wait_seconds is None or not isinstance(error, BrokenConnectionError):
+                    _UNREACHABLE.add(self.settings.url)
                     raise
                 time.sleep(wait_seconds)
-            except BlockingIOError:  # what EAGAIN is: safe mode
+            except BlockingIOError:  # EAGAIN: safe mode
                 if wait_seconds is None:
                     raise
                 time.sleep(wait_seconds)
             else:
-                _SILENT.discard(self.settings.url)
-                return answer
+                _UNREACHABLE.discard(self.settings.url)
+                return response
         raise AssertionError("the last wait raises")
 
-    def _mood(self) -> HdfsSettings:
-        """Patient, until an HDFS was waited for in vain; then few tries, so that a run that failed comes to its end."""
-        return hasty(self.settings) if self.settings.url in _SILENT else self.settings
+    def _retry_settings(self) -> HdfsSettings:
+        """Settings with many retries; with few after this HDFS was unreachable, so that a failed run can end soon."""
+        return with_few_retries(self.settings) if self.settings.url in _UNREACHABLE else self.settings
 
     def _info(self, path: str) -> FileStatus:
         return self._ask(path, lambda client: client.get_file_info(self._inside(path)))
 
     def _create(self, path: str, *, overwrite: bool, block_bytes: int | None = None, most: int = 0o644) -> HdfsWriter:
-        from hdfs_native import WriteOptions  # noqa: PLC0415 - an extra
+        from hdfs_native import WriteOptions  # an extra
 
         mode = file_mode(self._info(posixpath.dirname(path)).permission, most)
         options = WriteOptions(overwrite=overwrite, create_parent=False, permission=mode, block_size=block_bytes)
         return HdfsWriter(self._ask(path, lambda client: client.create(self._inside(path), options)), path)
 
     def _write_aside(self, path: str, data: bytes) -> str:
-        """Write under a name of its own; one that fails for want of a DataNode is written again, under another."""
+        """Write a temporary file; if that fails because no DataNode is available, retry under another name."""
         for wait_seconds in (*_ASIDE_WAITS_SECONDS, None):
             aside = f"{posixpath.dirname(path)}/.new-{os.urandom(4).hex()}"
             try:
                 with self._create(aside, overwrite=False, block_bytes=_RECORD_BLOCK_BYTES) as file:
                     file.write(data)
-            except (FileExistsError, TimeoutError):  # the first: our own create, whose answer was lost
+            except (FileExistsError, TimeoutError):  # the first: our own create, whose response was lost
                 if wait_seconds is None:
                     raise
                 time.sleep(wait_seconds)
@@ -323,11 +335,11 @@ class HdfsFileIO:
     def _free_below_quota(self, inside: str) -> int:
         try:
             summary = self.read_summary(self.settings.url + inside)
-        except PermissionError:  # a sum is only for who may read all that is below: also the folders of other users
+        except PermissionError:  # a summary needs read access to everything below, including other users' folders
             return _PLENTY
         if summary.space_quota >= NO_QUOTA:
             return _PLENTY
-        # A quota counts every copy. How many a new file gets the NameNode decides; what is there tells.
+        # A quota counts every replica. The NameNode decides how many a new file gets; existing files show it.
         copies = max(1, -(-summary.space_consumed // summary.length)) if summary.length else 1
         return max(0, (summary.space_quota - summary.space_consumed) // copies - self.block_bytes())
 
@@ -338,12 +350,12 @@ class HdfsFileIO:
         return at
 
 
-# A forked child opens its own client. Connections to DataNodes the library keeps in a place that all clients of a
-# process share, so nothing should fork after it read data; Spark's workers are forked from a process that never reads.
+# A forked child opens its own client. The library keeps connections to DataNodes in a pool that all clients of a
+# process share, so a process must not fork after it read data; Spark's workers are forked from one that never reads.
 @functools.cache
 def _client(pid: int, settings: HdfsSettings) -> Client:  # noqa: ARG001 - the key is its use
     try:
-        from hdfs_native import Client  # noqa: PLC0415 - an extra
+        from hdfs_native import Client  # an extra
     except ImportError:
         raise InvalidInputError("hdfs: paths need hdfs-native; install it with: pip install hdfs-native") from None
     settings.act_as_user()
@@ -353,7 +365,7 @@ def _client(pid: int, settings: HdfsSettings) -> Client:  # noqa: ARG001 - the k
 def _entry(found: FileStatus) -> Entry:
     return Entry(
         name=posixpath.basename(found.path),
-        kind=Kind.DIRECTORY if found.isdir else Kind.FILE,
+        kind=EntryKind.DIRECTORY if found.isdir else EntryKind.FILE,
         size_bytes=found.length,
         mtime_ns=found.modification_time * 1_000_000,
         permissions=Permissions(
@@ -373,7 +385,7 @@ def _with_acl(permissions: Permissions, acl: tuple[str, ...]) -> Permissions:
 
 
 def _marks(found: FileStatus) -> tuple[object, ...]:
-    """What tells one file from another; the library shows no inode number."""
+    """The facts that identify a file; the library does not report an inode number."""
     return found.isdir, found.length, found.modification_time, found.owner, found.group, found.permission
 
 
@@ -382,7 +394,7 @@ def _read_whole(reader: FileReader, path: str) -> bytes:
     return _read_range(reader, 0, None)
 
 
-def _read_range(reader: Any, start: int, stop: int | None) -> bytes:  # noqa: ANN401 - the library's own type
+def _read_range(reader: Any, start: int, stop: int | None) -> bytes:
     length = (len(reader) if stop is None else stop) - start
     return reader.read_range(start, length) if length > 0 else b""
 
@@ -393,3 +405,88 @@ def _groups() -> set[str]:
         with contextlib.suppress(KeyError):
             names.add(grp.getgrgid(number).gr_name)
     return names
+
+
+# ---- ACL entries as text, in the format of ``hdfs dfs -getfacl``: ``user:joe:rwx`` ----
+
+
+_LETTERS: Final = "rwx"
+
+
+def acl_texts(entries: Iterable[AclEntry]) -> tuple[str, ...]:
+    """Return the entries of a file's ACL as text, without those that the mode contains."""
+    return tuple(sorted(f"{e.type}:{e.name or ''}:{e.permissions}" for e in entries if e.scope == "access"))
+
+
+def acl_entries(texts: Iterable[str], *, mode: int) -> list[AclEntry]:
+    """Return the complete ACL: the entries, and owner, mask and others from the mode."""
+    from hdfs_native import AclEntry  # an extra
+
+    # With an ACL the group bits of the mode hold the mask, and the group has an entry of its own.
+    bits: Any = (("user", mode >> 6), ("mask", mode >> 3), ("other", mode))
+    whole = [AclEntry(kind, "access", _action(number & 0o7)) for kind, number in bits]
+    for text in texts:
+        kind, name, action = cast("Any", text.split(":", 2))  # the literals that the library expects
+        whole.append(AclEntry(kind, "access", action, name or None))
+    return whole
+
+
+def _action(bits: int) -> Any:
+    return "".join(letter if bits >> (2 - at) & 1 else "-" for at, letter in enumerate(_LETTERS))
+
+
+_PIECE_BYTES: Final = 1 << 20
+
+
+class HdfsWriter(WriteOnly):
+    """A file object for ``pyarrow.PythonFile`` that sends big pieces; ``close`` raises unless every byte is durable."""
+
+    def __init__(self, writer: FileWriter, path: str) -> None:
+        self._writer, self._path = writer, path
+        self._kept = bytearray()
+        self._written = 0
+        self.closed = False
+
+    def write(self, data: bytes | memoryview) -> int:
+        """Buffer bytes; sends them when there are enough."""
+        if self.closed:
+            raise ValueError("I/O operation on closed file")
+        self._kept += data
+        if len(self._kept) >= _PIECE_BYTES:
+            self._send()
+        return len(data)
+
+    def tell(self) -> int:
+        """The number of bytes written so far."""
+        return self._written + len(self._kept)
+
+    def flush(self) -> None:
+        """Do nothing: readers see a file when it is closed."""
+
+    def close(self) -> None:
+        """Send the rest, let the DataNodes write it to disk, and close the file on the NameNode."""
+        if self.closed:
+            return
+        self.closed = True
+        self._send()
+        with as_os_errors(self._path):
+            if self._written:
+                self._sync()
+            self._writer.close()
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _send(self) -> None:
+        if self._kept:
+            with as_os_errors(self._path):
+                self._writer.write(bytes(self._kept))
+            self._written += len(self._kept)
+            self._kept = bytearray()
+
+    def _sync(self) -> None:
+        try:
+            self._writer.hsync()
+        except RuntimeError as error:
+            if "unsupported" not in str(error).lower():  # erasure-coded files can only be closed
+                raise

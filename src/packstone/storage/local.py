@@ -1,7 +1,13 @@
-"""Files of this machine (and of whatever is mounted on it)."""
+"""``FileIO`` on the local file system and its mounts.
+
+ACLs and extended attributes are represented as text: ``user.origin=<base64>``. The kernel stores a POSIX ACL as the
+attribute ``system.posix_acl_access``. Attributes in ``security.*`` and ``trusted.*`` describe the machine, not the
+data, and are not copied.
+"""
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import copy
 import ctypes
@@ -11,7 +17,7 @@ import shutil
 import stat as stat_bits
 import tempfile
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from packstone.errors import CorruptionError
 from packstone.model.files import Permissions
@@ -20,28 +26,31 @@ from packstone.storage.fileio import (
     PRIVATE,
     Capabilities,
     Entry,
-    Kind,
+    EntryKind,
     check_whole_size,
     file_mode,
     folder_mode,
     without_group,
 )
-from packstone.storage.local_attributes import find_acl, inherits_acl, read_attributes, set_attributes, set_folder_acl
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
 _AT_FDCWD = -100
 _RENAME_NOREPLACE = 1
-# File systems without the flag (some network mounts) answer one of these; link + unlink does it there.
+# File systems without the flag (some network mounts) return one of these; there, use link and unlink.
 _NO_SUCH_FLAG = {errno.EINVAL, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP}
 _MAKE_DIRS_ATTEMPTS = 20
+_ACL: Final = "system.posix_acl_access"
+_DEFAULT_ACL: Final = "system.posix_acl_default"
+_OURS: Final = ("user.", _ACL)
+_NONE_HERE: Final = {errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS}
 
 
 class LocalFileIO:
     """``FileIO`` on the operating system's own calls."""
 
-    capabilities = Capabilities(atomic_rename=True, create_if_absent=True, durable_write=True)
+    capabilities = Capabilities(atomic_rename=True, create_if_absent=True)
     most_mode = 0o644  # of new data files
 
     def limited(self, mode: int) -> Self:
@@ -51,7 +60,7 @@ class LocalFileIO:
         return limited
 
     def list_dir(self, path: str) -> Iterator[Entry]:
-        """Yield entries with one stat each; links are named, not followed."""
+        """Yield entries with one stat each; links are reported, not followed."""
         with os.scandir(path) as entries:
             for entry in entries:
                 try:
@@ -68,37 +77,37 @@ class LocalFileIO:
             return None
 
     def read_permissions(self, path: str) -> Permissions:
-        """Owner, group, mode, the ACL and the user's extended attributes."""
+        """Return owner, group, mode, the ACL and the user's extended attributes."""
         found = _entry(os.path.basename(path), os.lstat(path)).permissions
-        return replace(found, attributes=read_attributes(path))
+        return replace(found, attributes=_read_attributes(path))
 
     def read_bytes(self, path: str) -> bytes:
-        """Read a small file whole."""
+        """Read a small file completely."""
         with os.fdopen(_open_file(path), "rb") as file:
             data = file.read(MAX_WHOLE_BYTES + 1)  # files of /proc have no size
         check_whole_size(path, len(data))
         return data
 
-    def open_input(self, path: str) -> Any:  # noqa: ANN401 - pyarrow has no types
-        """Open with pyarrow, whose readers then work without the interpreter's lock."""
-        import pyarrow as pa  # noqa: PLC0415 - slow to import, not needed to plan
+    def open_input(self, path: str) -> Any:
+        """Open with pyarrow, whose readers release the interpreter lock."""
+        import pyarrow as pa  # slow to import, not needed to plan
 
-        return pa.OSFile(os.fsencode(path), "r")  # a name need not be text
+        return pa.OSFile(os.fsencode(path), "r")  # a name may be invalid UTF-8
 
-    def open_output(self, path: str) -> Any:  # noqa: ANN401 - pyarrow has no types
-        """Open a new file with pyarrow, which knows no modes: so it is made first."""
-        import pyarrow as pa  # noqa: PLC0415 - slow to import, not needed to plan
+    def open_output(self, path: str) -> Any:
+        """Open a new file with pyarrow; the file is created first, because pyarrow cannot set its mode."""
+        import pyarrow as pa  # slow to import, not needed to plan
 
         folder = os.stat(os.path.dirname(path))
         handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, file_mode(folder.st_mode, self.most_mode))
         try:
-            _give(handle, folder.st_uid, folder.st_gid)
+            _set_owner(handle, folder.st_uid, folder.st_gid)
         finally:
             os.close(handle)
         return pa.OSFile(os.fsencode(path), "wb")
 
     def write_new(self, path: str, data: bytes) -> None:
-        """Write aside, then link: the name appears once, with whole and durable content."""
+        """Write a temporary file, then link it: the name appears once, with complete and durable content."""
         aside = _write_aside(path, data)
         try:
             os.link(aside, path)
@@ -107,35 +116,35 @@ class LocalFileIO:
         self.sync_dir(os.path.dirname(path))
 
     def replace(self, path: str, data: bytes) -> None:
-        """Write aside, then rename over."""
+        """Write a temporary file, then rename it over the target."""
         aside = _write_aside(path, data)
         os.rename(aside, path)
         self.sync_dir(os.path.dirname(path))
 
     def move(self, source: str, target: str) -> None:
-        """Rename without replacing, in one system call where the file system can."""
+        """Rename without replacing, in one system call if the file system supports it."""
         failed = _rename_noreplace(source, target)
         if failed in _NO_SUCH_FLAG:
             _link_and_unlink(source, target)
         elif failed == errno.EEXIST and _are_one_file(source, target):
-            os.unlink(source)  # a move by link and unlink was cut between the two
+            os.unlink(source)  # a move by link and unlink was killed between the two
         elif failed:
             raise OSError(failed, os.strerror(failed), source, None, target)
 
     def remove(self, path: str) -> None:
-        """Unlink; an absent file is fine."""
+        """Unlink a file, which may be absent."""
         try:
             os.unlink(path)
         except FileNotFoundError:
             return
 
     def remove_tree(self, path: str) -> None:
-        """Remove a folder of our own; files that vanish meanwhile are fine."""
-        with contextlib.suppress(RecursionError):  # folders of others, hundreds deep: like all that cannot be removed
+        """Remove a folder of our own; ignores files that disappear at the same time."""
+        with contextlib.suppress(RecursionError):  # foreign folders, hundreds deep: ignored like other failures
             shutil.rmtree(path, ignore_errors=True)
 
     def remove_empty_dir(self, path: str) -> bool:
-        """Remove the directory if nothing is in it."""
+        """Remove the directory if it is empty."""
         try:
             os.rmdir(path)
         except FileNotFoundError:
@@ -149,7 +158,7 @@ class LocalFileIO:
         for _ in range(_MAKE_DIRS_ATTEMPTS):
             try:
                 self._make_dirs(path, like)
-            except FileNotFoundError:  # another run, at its end, removed an ancestor that was still empty
+            except FileNotFoundError:  # another run that ended removed an ancestor that was still empty
                 continue
             return
         self._make_dirs(path, like)
@@ -163,7 +172,7 @@ class LocalFileIO:
         made = [folder for folder in reversed(missing) if _make_dir(folder, like)]
         for folder in made:
             above = os.path.dirname(folder)
-            _give_folder(folder, os.stat(above), like)
+            _set_folder_owner(folder, os.stat(above), like)
             self.sync_dir(above)
 
     def sync_dir(self, path: str) -> None:
@@ -175,19 +184,19 @@ class LocalFileIO:
         _fsync(path, os.O_RDONLY)
 
     def set_permissions(self, path: str, permissions: Permissions) -> None:
-        """Set owner and group where they differ (that may need rights), then mode, ACL and extended attributes."""
+        """Set owner and group where they differ (which may need privileges), then mode, ACL and extended attributes."""
         now = os.lstat(path)
         if (now.st_uid, now.st_gid) != (permissions.uid, permissions.gid):
             os.chown(path, permissions.uid, permissions.gid)
         os.chmod(path, permissions.mode)
-        set_attributes(path, permissions.attributes)
+        _set_attributes(path, permissions.attributes)
 
     def free_bytes(self, path: str) -> int:
-        """What an unprivileged user may still write."""
+        """The space that an unprivileged user may still use."""
         return shutil.disk_usage(_existing_ancestor(path)).free
 
     def store_id(self, path: str) -> str:
-        """Name the device: renames stay within one."""
+        """Return the device: renames work only within one."""
         return f"dev{os.stat(_existing_ancestor(path)).st_dev}"
 
     def may_write(self, path: str) -> bool:
@@ -196,12 +205,12 @@ class LocalFileIO:
 
 
 def _open_file(path: str) -> int:
-    """Open a file to read it whole, without waiting: a FIFO waits for a writer, and a device may never end."""
+    """Open a file to read it completely, without blocking: a FIFO waits for a writer, and a device may never end."""
     try:
         handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError as error:
         if error.errno == errno.ENXIO:
-            raise CorruptionError(f"{path} should be a file, and is a socket or a device.", path=path) from error
+            raise CorruptionError(f"{path} should be a file, but is a socket or a device.", path=path) from error
         raise
     try:
         _check_whole_file(path, os.fstat(handle))
@@ -214,7 +223,7 @@ def _open_file(path: str) -> int:
 def _check_whole_file(path: str, found: os.stat_result) -> None:
     if not stat_bits.S_ISREG(found.st_mode):
         kind = "folder" if stat_bits.S_ISDIR(found.st_mode) else "pipe or a device"
-        raise CorruptionError(f"{path} should be a file, and is a {kind}.", path=path)
+        raise CorruptionError(f"{path} should be a file, but is a {kind}.", path=path)
     check_whole_size(path, found.st_size)
 
 
@@ -229,12 +238,12 @@ def _entry(name: str, found: os.stat_result) -> Entry:
     )
 
 
-def _kind(mode: int) -> Kind:
+def _kind(mode: int) -> EntryKind:
     if stat_bits.S_ISREG(mode):
-        return Kind.FILE
+        return EntryKind.FILE
     if stat_bits.S_ISDIR(mode):
-        return Kind.DIRECTORY
-    return Kind.LINK if stat_bits.S_ISLNK(mode) else Kind.OTHER
+        return EntryKind.DIRECTORY
+    return EntryKind.LINK if stat_bits.S_ISLNK(mode) else EntryKind.OTHER
 
 
 def _write_aside(path: str, data: bytes) -> str:
@@ -244,8 +253,8 @@ def _write_aside(path: str, data: bytes) -> str:
             file.write(data)
             file.flush()
             folder = os.stat(os.path.dirname(path))
-            os.fchmod(file.fileno(), file_mode(folder.st_mode))  # for everybody who may enter the folder
-            _give(file.fileno(), folder.st_uid, folder.st_gid)
+            os.fchmod(file.fileno(), file_mode(folder.st_mode))  # readable by everybody who may enter the folder
+            _set_owner(file.fileno(), folder.st_uid, folder.st_gid)
             os.fsync(file.fileno())
     except BaseException:
         os.unlink(aside)
@@ -254,20 +263,20 @@ def _write_aside(path: str, data: bytes) -> str:
 
 
 def _make_dir(path: str, like: Permissions | None) -> bool:
-    """Make one folder; False if another run did.
+    """Make one folder; False if another run has made it.
 
-    With ``like`` it has that ACL and no other: a default ACL of the folder above may name users who must not enter. It
-    is closed until then, which makes inherited entries void.
+    With ``like`` it gets that ACL and no other: the default ACL of its parent may name users who must not enter. Until
+    then its mode is closed, which makes inherited entries ineffective.
     """
     above = os.path.dirname(path)
     mode = folder_mode(os.stat(above).st_mode, like)
-    acl = find_acl(like.attributes) if like is not None else None
-    is_closed = like is not None and (acl is not None or inherits_acl(above))
+    acl = _find_acl(like.attributes) if like is not None else None
+    is_closed = like is not None and (acl is not None or _inherits_acl(above))
     try:
         os.mkdir(path, PRIVATE.mode if is_closed else mode)
         if is_closed:
-            set_folder_acl(path, acl)
-            os.chmod(path, mode)  # where there is an ACL, this limits its mask
+            _set_folder_acl(path, acl)
+            os.chmod(path, mode)  # if there is an ACL, this limits its mask
     except FileExistsError:
         if os.path.isdir(path):
             return False
@@ -275,19 +284,19 @@ def _make_dir(path: str, like: Permissions | None) -> bool:
     return True
 
 
-def _give_folder(path: str, above: os.stat_result, like: Permissions | None) -> None:
+def _set_folder_owner(path: str, above: os.stat_result, like: Permissions | None) -> None:
     user, group = (above.st_uid, above.st_gid) if like is None or like.gid < 0 else (like.uid, like.gid)
     handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     try:
-        _give(handle, user, group)
+        _set_owner(handle, user, group)
     finally:
         os.close(handle)
 
 
-def _give(handle: int, user: int, group: int) -> None:
-    """Give a new file or folder the group that its mode is meant for; if we may not, the group is like everybody.
+def _set_owner(handle: int, user: int, group: int) -> None:
+    """Set the group that the mode is meant for; if not allowed, limit the group to the permissions of all users.
 
-    What root makes belongs to the owner of what it is made for: a run of root must not lock the table's owner out.
+    A process of root also sets the owner: a run as root must not lock the table's owner out.
     """
     now = os.fstat(handle)
     if os.geteuid() == 0 and (now.st_uid, now.st_gid) != (user, group):
@@ -305,14 +314,14 @@ def _give(handle: int, user: int, group: int) -> None:
 def _rename_noreplace(source: str, target: str) -> int:
     try:
         call = ctypes.CDLL(None, use_errno=True).renameat2
-    except (OSError, AttributeError):  # an older C library, another system
+    except (OSError, AttributeError):  # an older C library, or not Linux
         return errno.ENOSYS
     done = call(_AT_FDCWD, os.fsencode(source), _AT_FDCWD, os.fsencode(target), _RENAME_NOREPLACE)
     return ctypes.get_errno() if done else 0
 
 
 def _link_and_unlink(source: str, target: str) -> None:
-    """Rename by two steps; killed between them, the file has two names, which a second call mends."""
+    """Rename in two steps; if killed between them, the file has two names, which a second call corrects."""
     try:
         os.link(source, target, follow_symlinks=False)
     except FileExistsError:
@@ -322,7 +331,7 @@ def _link_and_unlink(source: str, target: str) -> None:
 
 
 def _are_one_file(source: str, target: str) -> bool:
-    """Whether these are two names of one file; one name given twice is not."""
+    """Whether these are two different names of one file."""
     if os.path.normpath(source) == os.path.normpath(target):
         return False
     try:
@@ -340,7 +349,67 @@ def _fsync(path: str, flags: int) -> None:
 
 
 def _existing_ancestor(path: str) -> str:
-    at = os.path.abspath(path)  # the ancestors of a relative path would never end
+    at = os.path.abspath(path)  # for a relative path the loop would not end
     while not os.path.exists(at):
         at = os.path.dirname(at)
     return at
+
+
+def _read_attributes(path: str) -> tuple[str, ...]:
+    """Read the extended attributes; empty if the file system does not support them."""
+    if not hasattr(os, "listxattr"):
+        return ()  # not Linux
+    return tuple(
+        f"{name}={_base64(os.getxattr(path, name, follow_symlinks=False))}" for name in sorted(_attribute_names(path))
+    )
+
+
+def _set_attributes(path: str, wanted: Iterable[str]) -> None:
+    """Set exactly these extended attributes; OSError if the file system cannot store one."""
+    now, texts = set(_read_attributes(path)), set(wanted)
+    kept = {text.partition("=")[0] for text in texts}
+    for text in sorted(now - texts):
+        name = text.partition("=")[0]
+        if name not in kept:
+            os.removexattr(path, name, follow_symlinks=False)
+    for text in sorted(texts - now):
+        name, _, value = text.partition("=")
+        os.setxattr(path, name, base64.b64decode(value), follow_symlinks=False)
+
+
+def _inherits_acl(folder: str) -> bool:
+    """Whether new files in a folder inherit the entries of a default ACL."""
+    return hasattr(os, "listxattr") and _DEFAULT_ACL in _list_attributes(folder)
+
+
+def _find_acl(attributes: Iterable[str]) -> bytes | None:
+    """The ACL among attributes, in the kernel's format."""
+    found = (text.partition("=") for text in attributes)
+    return next((base64.b64decode(value) for name, _, value in found if name == _ACL), None)
+
+
+def _set_folder_acl(path: str, acl: bytes | None) -> None:
+    """Set the ACL of a folder and its default ACL; None removes both, including inherited entries."""
+    found = _list_attributes(path)
+    for name in (_DEFAULT_ACL, _ACL):
+        if acl is not None:
+            os.setxattr(path, name, acl, follow_symlinks=False)
+        elif name in found:
+            os.removexattr(path, name, follow_symlinks=False)
+
+
+def _attribute_names(path: str) -> list[str]:
+    return [name for name in _list_attributes(path) if name.startswith(_OURS)]
+
+
+def _list_attributes(path: str) -> list[str]:
+    try:
+        return os.listxattr(path, follow_symlinks=False)
+    except OSError as error:
+        if error.errno in _NONE_HERE:
+            return []
+        raise
+
+
+def _base64(value: bytes) -> str:
+    return base64.b64encode(value).decode()

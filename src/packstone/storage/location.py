@@ -1,8 +1,8 @@
-"""Addresses: what a user types, and the one string that names it from there on.
+"""Parse the paths and URIs that users give into the absolute paths that Packstone uses.
 
-An absolute path is one string everywhere: a local one plain (``/data/t``), any other with its scheme and authority
-(``hdfs://nn:9000/data/t``). So a path in a journal, in the history or in a message says all, and joining and splitting
-at slashes works on all of them alike. Percent signs mean themselves, as in Hadoop's own paths: Hive's names are full
+An absolute path is one string everywhere: a local path is plain (``/data/t``), any other has its scheme and authority
+(``hdfs://nn:9000/data/t``). So a path in a journal, in the history or in a message is complete, and joining and
+splitting at slashes works for all of them. Percent signs are literal, as in Hadoop's own paths: Hive's names are full
 of them (``dt=a%3Ab``).
 """
 
@@ -36,7 +36,7 @@ class Location:
 
 
 def parse_location(text: str) -> Location:
-    """Understand a path or a URI; refuse schemes that no store serves by name."""
+    """Parse a path or a URI; refuse schemes without a store, with an error that names the scheme."""
     if not text.strip():
         raise InvalidInputError("The target is empty; give a path or a URI.")
     if "\0" in text:
@@ -73,7 +73,7 @@ def scheme_of(path: str) -> str:
 
 
 def is_store_root(path: str) -> bool:
-    """Whether a path is the top of its store, above which there is nothing: ``/``, ``hdfs://nn:9000``."""
+    """Whether a path is the root of its store: ``/``, ``hdfs://nn:9000``."""
     found = _REMOTE.match(path)
     return path == "/" if found is None else not found.group(3)
 
@@ -96,8 +96,8 @@ def _remote(scheme: str, rest: str) -> Location:
 
 
 def _default_namenode(text: str) -> str:
-    """``hdfs:///path`` means the file system that the Hadoop configuration names."""
-    from packstone.storage.hdfs_settings import HdfsSettings  # noqa: PLC0415 - reads XML, which most calls need not
+    """Resolve ``hdfs:///path`` to the file system that the Hadoop configuration names."""
+    from packstone.storage.hdfs_connection import HdfsSettings  # imports XML, which most calls do not need
 
     return HdfsSettings.from_environment(text, os.environ).url.partition("://")[2]
 
@@ -115,18 +115,18 @@ def _path_of_file_uri(text: str) -> str:
 
 
 def _absolute(path: str) -> str:
-    # Links are resolved, so that one folder has one owner and one journal whatever it is called.
+    # Resolve links, so that one folder has one owner and one journal under any of its names.
     return os.path.realpath(path)
 
 
 def is_table_name(text: str) -> bool:
-    """Whether this is ``db.table`` and no path here."""
+    """Whether this is ``db.table`` and not an existing path."""
     return bool(_TABLE_NAME.match(text)) and not os.path.lexists(text)
 
 
 def _check_not_a_table_name(text: str) -> None:
     if is_table_name(text):
         raise InvalidInputError(
-            f"{text} is no path here; for a table by its name give --metastore URL; "
+            f"{text} is not an existing path; for a table by its name give --metastore URL; "
             f"otherwise give the table's folder, a new one as ./{text}."
         )

@@ -1,23 +1,23 @@
 """Bucketed append: merge neighbouring files of one bucket, in the order of their rows.
 
-Files stand in the order of their sequence numbers, and that order is kept.
+Files are listed in the order of their sequence numbers, and that order is kept.
 
-*Normal*: slide a window over the files. As soon as it holds ``min_files``, they are merged; while it holds fewer but
-``2 × target`` bytes, its first file leaves. Files that a compaction wrote and that are not small end the window:
-otherwise, with ``min_files`` 2, a full file and a small one would be rewritten into the same two for ever.
+*Normal*: slide a window over the files. As soon as it holds ``min_files``, they are merged; if it holds fewer but
+reaches ``2 × target`` bytes, its first file is dropped. Files that a compaction wrote and that are not small end the
+window: otherwise, with ``min_files`` 2, a full file and a small one would be rewritten into the same two forever.
 
 *Full*: needs three files (or a deletion vector, or ``force_rewrite``). Leading files that are big enough and have no
-vector are left out; the rest is merged if a file of it has a vector, or if its small files outnumber the big ones and
-three are left.
+vector are excluded; the rest is merged if one of its files has a vector, or if its small files outnumber the big ones
+and at least three are left.
 
 Cost: each picked byte is read and written once; a bucket ends with fewer than ``min_files`` small neighbours.
 
     before   200  10  10  10  10  10      target 256 MB, min_files 5
     after    240  10                      normal: the first window of five is 200 10 10 10 10
 
-Source: Apache Paimon `BucketedAppendCompactManager` (research notes 4.5). Two things differ: in a running Paimon job
-the full outputs leave the queue, but a new job rewrites them again, ours does not; and with deletion vectors
-switched on Paimon's full rewrites even a single file that has none.
+Source: Apache Paimon `BucketedAppendCompactManager` (research notes 4.5). Two things differ: a running Paimon job
+removes full outputs from its queue, but a new job rewrites them again, which ours does not; and with deletion vectors
+enabled, Paimon's full compaction rewrites even a single file that has none.
 """
 
 from __future__ import annotations
@@ -27,17 +27,15 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from packstone.errors import InvalidInputError
-from packstone.model.exact_size import ExactSize
-from packstone.model.megabytes import format_mb
-from packstone.strategy.append_view import (
+from packstone.model.sizes import ExactSize, format_mb
+from packstone.strategy.append_bins import (
     DEFAULT_MIN_FILES,
     DEFAULT_TARGET_BYTES,
     AppendFile,
     AppendView,
     apply_append_decision,
 )
-from packstone.strategy.fixpoint import Strategy
-from packstone.strategy.pick import Pick, Reason, Skip, try_rules
+from packstone.strategy.pick import Pick, Reason, Skip, Strategy, try_rules
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -49,7 +47,7 @@ FULL_MIN_FILES: Final = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BucketedAppendOptions:
-    """What is small, and how many neighbours make a merge; the defaults are Paimon's."""
+    """The limit of small files, and how many neighbours make a merge; the defaults are Paimon's."""
 
     target_bytes: int = DEFAULT_TARGET_BYTES
     min_files: int = DEFAULT_MIN_FILES
@@ -58,17 +56,17 @@ class BucketedAppendOptions:
     force_rewrite: bool = False  # full only
 
     def __post_init__(self) -> None:
-        """Refuse what makes no sense, before anything is decided by it."""
+        """Refuse values out of range."""
         if self.target_bytes < 1:
             raise InvalidInputError(f"target_bytes is {self.target_bytes}; it must be at least 1.")
-        if self.min_files < 2:  # noqa: PLR2004 - a single file is not merged
+        if self.min_files < 2:  # a single file is not merged
             raise InvalidInputError(f"min_files is {self.min_files}; it must be at least 2.")
         if not 0 <= self.small_ratio <= 1:
             raise InvalidInputError(f"small_ratio is {self.small_ratio}; it must lie between 0 and 1.")
 
     @property
     def small_bytes(self) -> int:
-        """Files below this are small."""
+        """The size below which files are small."""
         return int(self.target_bytes * self.small_ratio)
 
 
@@ -110,7 +108,7 @@ def pick_window(view: AppendView, options: BucketedAppendOptions) -> Pick[ExactS
 
 
 def pick_rest(view: AppendView, options: BucketedAppendOptions) -> Pick[ExactSize] | Skip:
-    """Full: merge all but the big files in front."""
+    """Full: merge all files except the leading big ones."""
     if not options.full:
         return Skip(why="append-bin: not full", is_off=True)
     if not view.files:
@@ -123,10 +121,10 @@ def pick_rest(view: AppendView, options: BucketedAppendOptions) -> Pick[ExactSiz
     if any(file.has_deletion_vector for file in rest):
         return _pick(view.files, everything[first:], what="with a deletion vector among them")
     small = sum(1 for file in rest if file.size_bytes < options.small_bytes)
-    asked = f"{small} small > {len(rest) - small} big and {len(rest)} ≥ {FULL_MIN_FILES}"
+    check = f"{small} small > {len(rest) - small} big and {len(rest)} ≥ {FULL_MIN_FILES}"
     if small > len(rest) - small and len(rest) >= FULL_MIN_FILES:
-        return _pick(view.files, everything[first:], what=f"left; {asked}? yes")
-    return Skip(why=f"append-bin: {asked}? no")
+        return _pick(view.files, everything[first:], what=f"left; {check}? yes")
+    return Skip(why=f"append-bin: {check}? no")
 
 
 RULES: Final[tuple[Rule[AppendView, BucketedAppendOptions, ExactSize], ...]] = (pick_window, pick_rest)

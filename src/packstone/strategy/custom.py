@@ -1,8 +1,8 @@
-"""Custom compaction: merge exactly the segments that somebody names.
+"""Custom compaction: merge exactly the segments that the user names.
 
 Every id must exist and hold finished rows in our own format; otherwise nothing is merged. Preserve, days, levels and
-sizes play no part. The result is named after the smallest id, in whatever order they were given; one round only.
-A single segment is merged with itself only where the caller knows that it must be sorted anew (``resort``).
+sizes have no effect. The result is named after the smallest id, whatever the order of the ids; there is one round only.
+A single segment is rewritten by itself only if the caller knows that it must be sorted again (``resort``).
 
 Cost: reads and writes the named segments once.
 
@@ -19,8 +19,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from packstone.errors import InvalidInputError
-from packstone.strategy.fixpoint import Strategy
-from packstone.strategy.pick import Pick, Reason, Skip, try_rules
+from packstone.strategy.pick import Pick, Reason, Skip, Strategy, try_rules
 from packstone.strategy.segment_view import VALID, SegmentView, apply_segment_decision, name_merged, order_segments
 
 if TYPE_CHECKING:
@@ -33,12 +32,12 @@ class CustomOptions:
     """The ids, in any order."""
 
     ids: tuple[SegmentId, ...]
-    resort: bool = False  # a single segment may be written anew
+    resort: bool = False  # a single segment may be rewritten
     as_coded: bool = False
 
 
 def pick_custom(view: SegmentView, options: CustomOptions) -> Decision[SegmentId]:
-    """Take the named segments, if all of them can be merged."""
+    """Pick the named segments, if all of them can be merged."""
     return try_rules(RULES, view, options)
 
 
@@ -52,9 +51,9 @@ def custom_strategy(options: CustomOptions) -> Strategy[SegmentView, SegmentId]:
 
 
 def check_ids(view: SegmentView, options: CustomOptions) -> None:
-    """Raise if an id cannot be merged: who names segments wants to hear that, not that nothing was to be done.
+    """Raise InvalidInputError if an id cannot be merged: a user who names segments expects an error, not a skip.
 
-    A table without segments has none to name, so there nothing is refused.
+    A table without segments has none to name, so nothing is refused there.
     """
     if not view.segments:
         return
@@ -66,7 +65,7 @@ def check_ids(view: SegmentView, options: CustomOptions) -> None:
 
 
 def refuse_id(view: SegmentView, options: CustomOptions) -> str | None:
-    """Say which id cannot be merged, if one cannot."""
+    """Say which id cannot be merged; None if all can be."""
     segments = {segment.id: segment for segment in view.segments}
     for wanted in options.ids:
         segment = segments.get(wanted)

@@ -1,17 +1,17 @@
-"""Force up level 0: as universal, but level 0 is emptied even if universal would wait.
+"""Force up level 0: like universal, but level 0 is emptied even if universal would wait.
 
 Tables whose readers look keys up (first-row, deletion vectors, lookup changelog) do not see level 0, so waiting for
 ``trigger`` runs would hide new rows.
 
-1. Ask universal; if it picks, that is the answer.
-2. *Radical*: take all level-0 runs and go on with the ratio scan. *Gentle* (``interval`` = k): do so on every k-th
+1. If universal picks, that pick is the answer.
+2. *Radical*: take all level-0 runs and continue with the ratio scan. *Gentle* (``interval`` = k): do so on every k-th
    call only. The caller counts: `TreeView.calls_since_force` is the number of calls since the last forced pick that
-   came this far.
+   reached this rule.
 
-Generation ``2.0`` counts a level-1 run that follows in from the start; ``2.1`` takes it along by its ratio rule;
-``1.4`` does neither and so writes to level 1 again and again.
+Generation ``2.0`` includes a following level-1 run from the start; ``2.1`` includes it by its ratio rule; ``1.4`` does
+neither and so writes to level 1 again and again.
 
-Cost: more writing than universal (each small load is written once more at once), fewer runs to read, same space.
+Cost: more writes than universal (each small load is rewritten immediately), fewer runs to read, same space.
 
     before   L0 1   L0 2   L4 10   L5 100      trigger 5, 6 levels
     after    L3 3   L4 10  L5 100              force-level0: 2 runs on L0
@@ -28,8 +28,7 @@ from typing import TYPE_CHECKING, Final
 
 from packstone.errors import InvalidInputError
 from packstone.strategy import universal
-from packstone.strategy.fixpoint import Strategy
-from packstone.strategy.pick import Pick, Reason, Skip, try_rules
+from packstone.strategy.pick import Pick, Reason, Skip, Strategy, try_rules
 from packstone.strategy.tree_view import TreeView, apply_tree_decision
 from packstone.strategy.universal import Generation, UniversalOptions, merge_first, scan_by_ratio
 
@@ -46,14 +45,9 @@ class ForceUpLevel0Options:
     interval: int = 1
 
     def __post_init__(self) -> None:
-        """Refuse an interval that no call could reach."""
+        """Refuse an interval below 1."""
         if self.interval < 1:
             raise InvalidInputError(f"interval is {self.interval}; it must be at least 1.", option="interval")
-
-
-def gentle_interval(trigger: int, max_interval: int | None = None) -> int:
-    """Paimon's interval for `lookup-compact=gentle`: twice the trigger unless given, and never below the trigger."""
-    return max(trigger, 2 * trigger if max_interval is None else max_interval)
 
 
 def pick_force_up_level0(view: TreeView, options: ForceUpLevel0Options) -> Decision[Level]:
@@ -71,7 +65,7 @@ def force_up_level0_strategy(options: ForceUpLevel0Options) -> Strategy[TreeView
 
 
 def apply_force_up_level0(view: TreeView, decision: Decision[Level], options: ForceUpLevel0Options) -> TreeView:
-    """Apply the pick, and count the calls that universal left unanswered: every k-th of them forces."""
+    """Apply the pick, and count the calls for which universal picked nothing: every k-th of them forces."""
     if decision.picks and decision.picks[0].reason is not Reason.FORCE_LEVEL0:
         return apply_tree_decision(view, decision)
     calls = (view.calls_since_force + 1) % options.interval
@@ -79,7 +73,7 @@ def apply_force_up_level0(view: TreeView, decision: Decision[Level], options: Fo
 
 
 def pick_level0(view: TreeView, options: ForceUpLevel0Options) -> Pick[Level] | Skip:
-    """Take all of level 0 and what fits to it."""
+    """Take all of level 0 and further runs of like size."""
     call = view.calls_since_force + 1
     if call < options.interval:
         return Skip(why=f"force-level0: call {call} of {options.interval}, forces on the last")

@@ -1,12 +1,12 @@
 """Full compaction: everything becomes one run on the top level.
 
-1. *File rewrite*: if one run is left and it stands on the top level, there is nothing to merge. Only files that ask
-   for it are rewritten, each on its own: all of them with ``force_rewrite``, else those that may hold expired rows or
-   that have a deletion vector.
-2. *Full*: otherwise all runs go to the top level, even a single one that stands lower (that is an upgrade: its files
-   only change their level, see sections.py).
+1. *File rewrite*: if there is only one run and it is on the top level, there is nothing to merge. Only files that need
+   it are rewritten, each separately: all of them with ``force_rewrite``, else those that may hold expired rows or that
+   have a deletion vector.
+2. *Full*: otherwise all runs go to the top level, even a single lower one (that is an upgrade: its files only change
+   their level, see sections.py).
 
-Cost: reads and writes the whole bucket, and needs its size once more while it runs; afterwards reading merges
+Cost: reads and writes the whole bucket, and needs its size again as free space while it runs; afterwards readers merge
 nothing, and no deleted or stale row is left.
 
     before   L0 1   L0 2   L4 10   L5 100      6 levels
@@ -22,8 +22,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from packstone.model.sorted_run import Level
-from packstone.strategy.fixpoint import Strategy
-from packstone.strategy.pick import Pick, Reason, Skip, try_rules
+from packstone.strategy.pick import Pick, Reason, Skip, Strategy, try_rules
 from packstone.strategy.tree_view import TreeView, apply_tree_decision
 from packstone.strategy.universal import UniversalOptions, merge_first, top_level
 
@@ -34,14 +33,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FullOptions:
-    """Where the top is, and whether every file is to be rewritten."""
+    """The levels of the tree, and whether every file is to be rewritten."""
 
     universal: UniversalOptions = field(default_factory=UniversalOptions)
     force_rewrite: bool = False
 
 
 def pick_full(view: TreeView, options: FullOptions) -> Decision[Level]:
-    """Take everything, or only the files that need a rewrite."""
+    """Pick everything, or only the files that need a rewrite."""
     return try_rules(RULES, view, options)
 
 
@@ -51,7 +50,7 @@ def full_strategy(options: FullOptions) -> Strategy[TreeView, Level]:
 
 
 def files_to_rewrite(run: SortedRun, options: FullOptions) -> tuple[TreeFile, ...]:
-    """The files of a run on the top level that are rewritten one by one when `file-rewrite` is picked."""
+    """Return the files of a run on the top level that `file-rewrite` rewrites one by one."""
     return tuple(file for file in run.files if options.force_rewrite or file.may_be_expired or file.has_deletion_vector)
 
 

@@ -1,17 +1,17 @@
-"""Major compaction: merge neighbouring segments as long as their sum stays below a size.
+"""Major compaction: merge neighbouring segments as long as their total size stays below a limit.
 
-Walk the candidates (segment_view.py, days.py) in id order with a running sum:
+Walk the candidates (segment_view.py) in id order with a running sum:
 
 1. A segment above the limit is a barrier: two or more taken so far are the answer; fewer are dropped, and the scan
-   begins again behind it.
+   begins again after it.
 2. If the sum with this segment stays *below* the limit, take it.
 3. Else two or more taken so far are the answer; fewer are dropped, and the scan begins again with this segment.
 
 So the limit bounds the result: 500 + 524 MB are not merged at 1024 MB, 500 + 523 MB are. Results of earlier major
 compactions are merged again. A command repeats this until nothing is picked, over what existed when it began.
 
-Cost: a row may be rewritten by every major compaction until its segment reaches the limit; afterwards it rests.
-Fewest segments to read, and the inputs stay until they are cleaned.
+Cost: a row may be rewritten by every major compaction until its segment reaches the limit, and not after that.
+Readers meet the fewest segments, and the inputs stay until they are cleaned.
 
     before   0:100  1:200  2:900  3:50  4:60      major_size_mb 1024
     after    0.1:300+major  2:900  3:50  4:60     and in the next round 2, 3 and 4 become 2.1:1010+major
@@ -27,11 +27,17 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from packstone.errors import InvalidInputError
-from packstone.model.megabytes import MB, format_mb
-from packstone.strategy.days import SelectionOptions, WindowRule, try_windows
-from packstone.strategy.fixpoint import Strategy
-from packstone.strategy.pick import Pick, Reason, Skip
-from packstone.strategy.segment_view import SegmentView, apply_segment_decision, choose_candidates, name_merged
+from packstone.model.sizes import MB, format_mb
+from packstone.strategy.pick import Pick, Reason, Skip, Strategy
+from packstone.strategy.segment_view import (
+    SegmentView,
+    SelectionOptions,
+    WindowRule,
+    apply_segment_decision,
+    choose_candidates,
+    name_merged,
+    try_windows,
+)
 
 if TYPE_CHECKING:
     from packstone.model.segment import SegmentId
@@ -43,13 +49,13 @@ _ENOUGH: Final = 2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MajorOptions:
-    """How big a merged segment may become."""
+    """The maximum size of a merged segment."""
 
     major_size_mb: int = DEFAULT_MAJOR_SIZE_MB
     selection: SelectionOptions = field(default_factory=SelectionOptions)
 
     def __post_init__(self) -> None:
-        """Refuse a size below zero; CarbonData takes it and never merges anything."""
+        """Refuse a size below zero; CarbonData accepts it and never merges anything."""
         if self.major_size_mb < 0 and not self.selection.as_coded:
             raise InvalidInputError(f"major_size_mb is {self.major_size_mb}; it must be at least 0.")
 

@@ -1,6 +1,6 @@
-"""Minor compaction: merge segments by their number, in levels.
+"""Minor compaction: merge segments when there are enough of one level.
 
-Scan the candidates (segment_view.py, days.py) in id order and keep one list for each level: segments never merged,
+Scan the candidates (segment_view.py) in id order and keep one list for each level: segments never merged,
 merged once, and, if the third level is on, merged twice. The first list that reaches its threshold is merged.
 Skipped on the way, without resetting a list: segments at or above the size cap, results of a major compaction,
 segments marked for update, and those merged more often than there are levels. Members need not be adjacent.
@@ -8,7 +8,7 @@ segments marked for update, and those merged more often than there are levels. M
 A threshold of 0 switches its level off, and so does 1: a single segment is never merged. (As coded, a 1 on the first
 level ends every scan with nothing.)
 With the default ``4,3`` one segment is left for every 12 loads, and those are never merged again: their number grows
-for ever. A third number (``4,3,3``) merges them too; it is off by default, as CarbonData has two levels.
+without bound. A third number (``4,3,3``) merges them too; it is off by default, because CarbonData has two levels.
 
 Cost: a row is written once per level, 3 times with the third one; the number of segments is about
 ``loads / (L1 × L2)``; the inputs stay until they are cleaned.
@@ -27,16 +27,17 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from packstone.errors import InvalidInputError
-from packstone.model.megabytes import MB
 from packstone.model.segment import SegmentStatus
-from packstone.strategy.days import SelectionOptions, WindowRule, try_windows
-from packstone.strategy.fixpoint import Strategy
-from packstone.strategy.pick import Pick, Reason, Skip
+from packstone.model.sizes import MB
+from packstone.strategy.pick import Pick, Reason, Skip, Strategy
 from packstone.strategy.segment_view import (
     SegmentView,
+    SelectionOptions,
+    WindowRule,
     apply_segment_decision,
     choose_candidates,
     name_merged,
+    try_windows,
 )
 
 if TYPE_CHECKING:
@@ -52,14 +53,14 @@ FINISHED: Final = frozenset({SegmentStatus.SUCCESS, SegmentStatus.PARTIAL_SUCCES
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MinorOptions:
-    """How many segments make a merge, level by level."""
+    """The number of segments that make a merge, for each level."""
 
     level_threshold: tuple[int, ...] = DEFAULT_THRESHOLD
     minor_size_mb: int | None = None  # segments of this size and more are left alone; None: no cap
     selection: SelectionOptions = field(default_factory=SelectionOptions)
 
     def __post_init__(self) -> None:
-        """Refuse what CarbonData would quietly replace."""
+        """Refuse values that CarbonData would silently replace."""
         shown = ",".join(map(str, self.level_threshold))
         if not 1 <= len(self.level_threshold) <= len(REASONS):
             raise InvalidInputError(f"level_threshold {shown!r} must have one to three numbers, for example 4,3.")
@@ -70,7 +71,7 @@ class MinorOptions:
 
     @property
     def thresholds(self) -> tuple[int, ...]:
-        """The numbers that count, at least two: 1 is as good as 0, but as coded not on the first level."""
+        """The effective numbers, at least two: 1 means 0, except, as coded, on the first level."""
         numbers = [0 if number == 1 else number for number in self.level_threshold]
         if self.selection.as_coded:
             numbers = [self.level_threshold[0], *numbers[1:AS_CODED_LEVELS]]
@@ -78,15 +79,15 @@ class MinorOptions:
 
 
 def parse_level_threshold(text: str) -> tuple[int, ...]:
-    """Read ``4,3``."""
+    """Parse a text such as ``4,3``."""
     try:
         return tuple(int(part) for part in text.split(","))
     except ValueError:
-        raise InvalidInputError(f"{text!r} is no level threshold; write for example 4,3.", value=text) from None
+        raise InvalidInputError(f"{text!r} is not a level threshold; write for example 4,3.", value=text) from None
 
 
 def as_coded_minor(text: str, *, minor_size_mb: int | None, selection: SelectionOptions) -> MinorOptions:
-    """CarbonData's reading: one bad number and the whole default counts, a cap of 0 or less is none."""
+    """Return the options as CarbonData reads them: one bad number selects the default, a cap of 0 or less is no cap."""
     try:
         numbers = parse_level_threshold(text)
     except InvalidInputError:
@@ -113,7 +114,7 @@ def minor_strategy(options: MinorOptions) -> Strategy[SegmentView, SegmentId]:
 
 
 def pick_by_count(view: SegmentView, window: Sequence[int], options: MinorOptions) -> Pick[SegmentId] | Skip:
-    """Fill a list for each level in id order; the first full one is picked."""
+    """Fill a list for each level in id order, and pick the first list that is full."""
     thresholds = options.thresholds
     lists: list[list[int]] = [[] for _ in thresholds]
     for at in window:
@@ -124,7 +125,9 @@ def pick_by_count(view: SegmentView, window: Sequence[int], options: MinorOption
         members.append(at)
         if len(members) == thresholds[segment.id.merges]:
             return _merge(view, tuple(members), options)
-    return Skip(why="; ".join(_lacks(level, len(members), thresholds[level]) for level, members in enumerate(lists)))
+    return Skip(
+        why="; ".join(_describe_level(level, len(members), thresholds[level]) for level, members in enumerate(lists))
+    )
 
 
 RULES: Final[tuple[WindowRule[MinorOptions], ...]] = (pick_by_count,)
@@ -144,10 +147,10 @@ def _merge(view: SegmentView, members: tuple[int, ...], options: MinorOptions) -
 
 
 def may_join(segment: Segment, options: MinorOptions) -> bool:
-    """Tell whether a segment takes part in minor compaction at all, whatever its level."""
+    """Whether a segment takes part in minor compaction at all, whatever its level."""
     is_capped = options.minor_size_mb is not None and segment.size_bytes // MB >= options.minor_size_mb
     return not is_capped and not segment.is_major and segment.status in FINISHED
 
 
-def _lacks(level: int, have: int, threshold: int) -> str:
+def _describe_level(level: int, have: int, threshold: int) -> str:
     return f"{REASONS[level]}: {f'{have} of {threshold}' if threshold else 'off'}"

@@ -1,19 +1,18 @@
 """Sections and upgrades: which files of a pick are rewritten, and which only change their level.
 
-1. *Sections*: sort the files by smallest, then largest key. A file whose smallest key lies strictly above every key
-   so far begins a new section; keys never meet across sections. Within a section files are packed into the fewest
-   sorted runs.
-2. Walk the sections in key order. One of two runs or more waits to be rewritten. Of a single run, each file below
-   ``min_file_bytes`` waits too, as a section of its own; a bigger one first ends the waiting, then is *upgraded*: it
-   keeps its bytes and gets the new level.
-3. End of waiting: a lone run is upgraded (a small file by itself gains nothing by being written again); otherwise
-   all that waits is one *rewrite*, so small neighbours are glued together.
+1. *Sections*: sort the files by smallest, then largest key. A file whose smallest key is strictly above every key so
+   far begins a new section; sections never share a key. Within a section files are packed into the fewest sorted runs.
+2. Walk the sections in key order. A section of two runs or more is queued for a rewrite. Of a single run, each file
+   below ``min_file_bytes`` is queued too, as a separate section; a bigger file first ends the queue, then is
+   *upgraded*: it keeps its bytes and gets the new level.
+3. End of the queue: a lone run is upgraded (rewriting a single small file gains nothing); otherwise the whole queue is
+   one *rewrite*, so that small neighbours are joined.
 4. An upgrade becomes a rewrite if the file may hold deletes and goes to the top level, if it may hold expired rows,
    or if ``force_rewrite`` is set. A file already on the output level stays as it is.
 
-A pick of one file that is on the output level already is no work at all (the *no-op rule*). Delete markers may be
-dropped only if no older version of their key can lie below the output: the output is at or above the highest level
-that holds anything, or deletion vectors take care of the older ones.
+A pick of one file that is already on the output level needs no work (the *no-op rule*). Delete markers may be dropped
+only if no older version of their key can be below the output: the output is at or above the highest level that holds
+anything, or deletion vectors hide the older versions.
 
 Cost: overlapping bytes are read and written once; the rest costs one line of metadata.
 
@@ -26,25 +25,26 @@ Source: Apache Paimon `IntervalPartition`, `MergeTreeCompactTask`, `MergeTreeCom
 from __future__ import annotations
 
 import heapq
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, TypeAlias
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 from packstone.errors import InvalidInputError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from packstone.model.sorted_run import Key, TreeFile
 
     Run: TypeAlias = tuple[TreeFile, ...]
     Section: TypeAlias = tuple[Run, ...]
 
+FileT = TypeVar("FileT")
 DEFAULT_MIN_FILE_BYTES = 128 * 2**20 * 7 // 10  # target-file-size × compaction.small-file-ratio
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SectionOptions:
-    """What is too small to stand alone, and what a merge must do besides."""
+    """The size below which files are joined, and what else a merge must do."""
 
     min_file_bytes: int = DEFAULT_MIN_FILE_BYTES
     force_rewrite: bool = False
@@ -89,7 +89,7 @@ class Upgrade:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SectionPlan:
-    """What a pick means file by file."""
+    """A pick, decided file by file."""
 
     output_level: int
     drop_deletes: bool
@@ -103,17 +103,29 @@ class SectionPlan:
 
 
 def split_sections(files: Iterable[TreeFile]) -> tuple[Section, ...]:
-    """Cut files into sections whose keys do not meet, each packed into the fewest sorted runs."""
-    sections: list[list[TreeFile]] = []
+    """Cut files into sections that share no key, each packed into the fewest sorted runs."""
+    return cut_sections(files, lambda file: (file.min_key, file.max_key))
+
+
+def cut_sections(
+    files: Iterable[FileT], bounds: Callable[[FileT], tuple[Key, Key]], *, may_touch: bool = False
+) -> tuple[tuple[tuple[FileT, ...], ...], ...]:
+    """Cut any files with a first and a last key into sections; ``may_touch``: one may begin with another's last key."""
+
+    def is_after(first: Key, end: Key) -> bool:
+        return not first < end if may_touch else end < first
+
+    sections: list[list[FileT]] = []
     bound: Key | None = None
-    for file in sorted(files, key=lambda file: (file.min_key, file.max_key)):
-        if bound is None or bound < file.min_key:
+    for file in sorted(files, key=bounds):
+        first, last = bounds(file)
+        if bound is None or is_after(first, bound):
             sections.append([])
-            bound = file.max_key
-        elif bound < file.max_key:
-            bound = file.max_key
+            bound = last
+        elif bound < last:
+            bound = last
         sections[-1].append(file)
-    return tuple(_pack_runs(section) for section in sections)
+    return tuple(_pack_runs(section, bounds, is_after) for section in sections)
 
 
 def plan_sections(
@@ -138,67 +150,37 @@ def plan_sections(
 
 
 def is_no_op(files: Sequence[TreeFile], *, output_level: int) -> bool:
-    """Tell whether a pick is one file that already stands where it should go, or nothing."""
+    """Whether a pick is empty, or one file that is already on the output level."""
     return not files or [file.level for file in files] == [output_level]
 
 
 def may_drop_deletes(options: SectionOptions, *, output_level: int, highest_level: int) -> bool:
-    """Tell whether no older version of a deleted key can lie below the output."""
+    """Whether no older version of a deleted key can be below the output."""
     if options.keep_deletes or output_level == 0:
         return False
     return output_level >= highest_level or options.has_deletion_vectors
 
 
-def apply_section_plan(files: Sequence[TreeFile], plan: SectionPlan) -> tuple[TreeFile, ...]:
-    """Give the files of the bucket after the work; a rewrite counts as one file as big as its inputs.
-
-    New and upgraded files come first, in key order; the others keep their order.
-    """
-    gone: set[str] = set()
-    made: list[TreeFile] = []
-    for work in plan.work:
-        gone.update(file.name for file in work.files)
-        is_upgrade = isinstance(work, Upgrade)
-        made.append(replace(work.files[0], level=plan.output_level) if is_upgrade else _rewritten(work.files, plan))
-    return (*made, *(file for file in files if file.name not in gone))
-
-
-def _rewritten(files: tuple[TreeFile, ...], plan: SectionPlan) -> TreeFile:
-    first = min(files, key=lambda file: file.min_key)
-    last = max(files, key=lambda file: file.max_key)
-    deletes = [file.delete_rows for file in files]
-    kept = None if None in deletes else sum(count or 0 for count in deletes)
-    return replace(
-        first,
-        name="+".join(file.name for file in files),
-        level=plan.output_level,
-        size_bytes=sum(file.size_bytes for file in files),
-        max_key=last.max_key,
-        delete_rows=0 if plan.drop_deletes else kept,
-        has_deletion_vector=False,
-        may_be_expired=False,
-        min_sequence=min(file.min_sequence for file in files),
-        max_sequence=max(file.max_sequence for file in files),
-    )
-
-
-def _pack_runs(section: list[TreeFile]) -> Section:
-    """Put each file behind the run that ends first if it fits there; that needs the fewest runs."""
-    runs: list[list[TreeFile]] = []
+def _pack_runs(
+    section: list[FileT], bounds: Callable[[FileT], tuple[Key, Key]], is_after: Callable[[Key, Key], bool]
+) -> tuple[tuple[FileT, ...], ...]:
+    """Append each file to the run that ends first, if it fits there; this needs the fewest runs."""
+    runs: list[list[FileT]] = []
     ends: list[tuple[Key, int]] = []
     for file in section:
-        if ends and ends[0][0] < file.min_key:
+        first, last = bounds(file)
+        if ends and is_after(first, ends[0][0]):
             _, at = heapq.heappop(ends)
             runs[at].append(file)
         else:
             at = len(runs)
             runs.append([file])
-        heapq.heappush(ends, (file.max_key, at))
+        heapq.heappush(ends, (last, at))
     return tuple(tuple(run) for run in runs)
 
 
 def _gather(sections: tuple[Section, ...], options: SectionOptions) -> Iterator[tuple[Section, ...]]:
-    """Yield what is worked on together: sections that wait side by side, or a big file alone."""
+    """Yield the sections that are processed together: queued neighbours, or a big file alone."""
     waiting: list[Section] = []
     for section in sections:
         if len(section) > 1:
@@ -222,7 +204,7 @@ def _is_lone_run(waiting: tuple[Section, ...]) -> bool:
 
 
 def _lift(file: TreeFile, options: SectionOptions, *, is_top: bool) -> Rewrite | Upgrade:
-    """Give a file the output level, by a rewrite only if something in it must go."""
+    """Move a file to the output level; rewrite it only if some of its rows must be removed."""
     if options.force_rewrite or file.may_be_expired or (is_top and file.may_hold_deletes):
         return Rewrite(sections=(((file,),),))
     return Upgrade(file=file)

@@ -1,21 +1,21 @@
-"""All rounds of a minor or major compaction at once, in one walk over the segments.
+"""Plan all rounds of a minor or major compaction in one walk over the segments.
 
-`to_fixpoint` (fixpoint.py) asks the strategy again from the first segment after every merge: right, and quadratic. A
-table of 100,000 loads needs 33,000 merges, so here the walk goes on where it stands. Why the answers are the same:
+`to_fixpoint` (pick.py) runs the strategy again from the first segment after every merge: correct, but quadratic. A
+table of 100,000 loads needs 33,000 merges, so here the walk continues where it is. Why the answers are the same:
 
-*Minor*. A scan stops at the first list that is full and merges all of it. Scanned again, the same segments fill the
-same lists, except that this one is empty and the next level's has the result, at the place of its first member. No
+*Minor*. A scan stops at the first list that is full and merges all of it. A second scan fills the same lists with the
+same segments, except that this list is empty and the next level's has the result, at the place of its first member. No
 other list grew, so only that one can be full now; otherwise the scan arrives where it stopped.
 
-*Major*. The members ``a … b`` were taken because what stood before ``a`` did not fit with ``a``; so it does not fit
-with their sum either. They ended before ``c`` because the sum with ``c`` is too much; so the result does not take
-``c``. The scan arrives at ``c`` with nothing to answer, as if it had gone on.
+*Major*. The members ``a … b`` were taken because the segments before ``a`` did not fit with ``a``; so they do not fit
+with the members' sum either. They ended before ``c`` because the sum with ``c`` is too large; so the result does not
+take ``c``. A second scan arrives at ``c`` with nothing picked, as if the first had continued.
 
-*Days*. Windows are tried in order, and one that gave nothing gives nothing again. A result keeps the latest day of its
-members; if that makes the window's first segment later, the window may reach further and is scanned anew.
+*Days*. Windows are tried in order, and a window without a pick never gets one. A result keeps the latest day of its
+members; if that makes the window's first segment later, the window may extend further and is scanned again.
 
-A *wave* is what can run side by side: the merges all of whose members exist. Sizes of results are sums, which is what
-they are at most about; a run asks again with the real ones after each wave.
+A *wave* is the set of merges that can run in parallel: all their members exist. Sizes of results are sums, which is
+about their upper bound; a run plans again with the real sizes after each wave.
 
 Source: our own; tests compare it with `to_fixpoint` on random tables.
 """
@@ -28,14 +28,13 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from packstone.errors import InvalidInputError
-from packstone.model.megabytes import MB, format_mb
 from packstone.model.segment import Segment, SegmentId
+from packstone.model.sizes import MB, format_mb
 from packstone.strategy.custom import CustomOptions, pick_custom
-from packstone.strategy.days import DaysRule
 from packstone.strategy.major import MajorOptions, pick_major
 from packstone.strategy.minor import REASONS, MinorOptions, may_join, pick_minor
 from packstone.strategy.pick import Reason
-from packstone.strategy.segment_view import SegmentView, choose_candidates
+from packstone.strategy.segment_view import DaysRule, SegmentView, choose_candidates
 
 if TYPE_CHECKING:
     from packstone.strategy.pick import Decision
@@ -43,7 +42,9 @@ if TYPE_CHECKING:
     MergeOptions: TypeAlias = MinorOptions | MajorOptions | CustomOptions
 
 _ENOUGH: Final = 2
-_WHY_LENGTH: Final = 2_000  # the reason why nothing is left to do names every segment: of 100,000, the first will do
+_WHY_LENGTH: Final = (
+    2_000  # the reason why nothing is left to do names every segment; of 100,000, the first ones are enough
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,18 +63,18 @@ class Merge:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rounds:
-    """All merges in the order in which a strategy asked again and again picks them, and why there are no more."""
+    """All merges, in the order in which a repeated strategy picks them, and why there are no more."""
 
     merges: tuple[Merge, ...]
     why_not: str
 
 
 def plan_rounds(view: SegmentView, options: MergeOptions) -> Rounds:
-    """Plan to the fixpoint; the view has gone through `begin_command`, and no two segments begin with one load."""
+    """Plan to the fixpoint; the view comes from `begin_command`, and no two segments begin with the same load."""
     if isinstance(options, CustomOptions):
         return _plan_custom(view, options)
     if options.selection.as_coded:
-        raise InvalidInputError("Only `explain` answers as CarbonData codes it; a table is compacted by our rules.")
+        raise InvalidInputError("Only `explain` follows CarbonData's code; tables are compacted by our rules.")
     walk = _Walk(view, options)
     after = walk.run()
     decision = pick_minor(after, options) if isinstance(options, MinorOptions) else pick_major(after, options)
@@ -81,7 +82,7 @@ def plan_rounds(view: SegmentView, options: MergeOptions) -> Rounds:
 
 
 def first_wave(rounds: Rounds) -> tuple[Merge, ...]:
-    """What can begin now, all of it side by side."""
+    """Return the merges that can run now, in parallel."""
     return tuple(merge for merge in rounds.merges if merge.wave == 0)
 
 
@@ -90,12 +91,13 @@ def _plan_custom(view: SegmentView, options: CustomOptions) -> Rounds:
     merges = []
     for pick in decision.picks:
         members = tuple(view.segments[at] for at in pick.inputs)
-        result = _join(members, pick.output, is_major=False)
+        result = join_segments(members, pick.output, is_major=False)
         merges.append(Merge(members=members, result=result, reason=pick.reason, why=pick.why, wave=0))
     return Rounds(merges=tuple(merges), why_not=_cut(decision.why_not))
 
 
-def _join(members: tuple[Segment, ...], output: SegmentId, *, is_major: bool) -> Segment:
+def join_segments(members: tuple[Segment, ...], output: SegmentId, *, is_major: bool) -> Segment:
+    """Return the result of a merge; its size is the sum of its members' sizes, an estimate."""
     return Segment(
         id=output,
         size_bytes=sum(member.size_bytes for member in members),
@@ -113,18 +115,18 @@ class _Walk:
     view: SegmentView
     options: MinorOptions | MajorOptions
     merges: list[Merge] = field(default_factory=list)
-    _waves: dict[SegmentId, int] = field(default_factory=dict)  # of results: the wave that they come out of
+    _waves: dict[SegmentId, int] = field(default_factory=dict)  # result -> the first wave that can use it
 
     def run(self) -> SegmentView:
-        """Merge all there is to merge; give the table as it will be."""
+        """Plan all merges; return the table after them."""
         selection = self.options.selection
         chosen = choose_candidates(self.view, preserve=selection.preserve, as_coded=False)
-        line = [self.view.segments[at] for at in chosen.positions]
+        candidates = [self.view.segments[at] for at in chosen.positions]
         if selection.days and selection.days_rule is DaysRule.RECENT:
-            line = [one for one in line if self.view.today - one.load_day < selection.days]
-        gone = {one.id for one in line}
+            candidates = [one for one in candidates if self.view.today - one.load_day < selection.days]
+        gone = {one.id for one in candidates}
         left = [one for one in self.view.segments if one.id not in gone]
-        waiting = deque(line)
+        waiting = deque(candidates)
         while waiting:
             window = _take_window(waiting, days=self._days)
             anchor = window[0]
@@ -144,7 +146,7 @@ class _Walk:
         return self._days > 0 and first.load_day > anchor.load_day
 
     def _merge_window(self, window: list[Segment]) -> list[Segment]:
-        """Merge until the window is done or its first segment is another one; give what is left, in id order."""
+        """Merge until the window is done or its first segment changes; return the remaining segments in id order."""
         if isinstance(self.options, MinorOptions):
             return self._by_count(window, self.options)
         return self._by_size(window, self.options)
@@ -200,7 +202,7 @@ class _Walk:
 
     def _merge(self, members: tuple[Segment, ...], reason: Reason, why: str) -> Segment:
         first = members[0].id
-        result = _join(members, SegmentId(first.load, first.merges + 1), is_major=reason is Reason.MAJOR_SIZE)
+        result = join_segments(members, SegmentId(first.load, first.merges + 1), is_major=reason is Reason.MAJOR_SIZE)
         wave = max(self._waves.get(member.id, 0) for member in members)
         self._waves[result.id] = wave + 1
         self.merges.append(Merge(members=members, result=result, reason=reason, why=why, wave=wave))
@@ -208,7 +210,7 @@ class _Walk:
 
 
 def _take_window(waiting: deque[Segment], *, days: int) -> list[Segment]:
-    """Take the first segment and all behind it that may be merged with it."""
+    """Remove and return the first segment and those after it that may be merged with it."""
     window = [waiting.popleft()]
     while waiting and (not days or waiting[0].load_day - window[0].load_day < days):
         window.append(waiting.popleft())

@@ -1,21 +1,21 @@
 """Small files: join the small files of one folder into files of about the target size.
 
-The rule (after the seed document "Spark small-file merge", with its count of outputs mended):
+The rule (from the seed document "Spark small-file merge", with its count of outputs corrected):
 
 1. Only files below the threshold count; bigger ones are never read.
-2. Fewer than ``min_files`` fresh small files in the folder: leave it, starting a job costs more.
+2. Fewer than ``min_files`` fresh small files in the folder: leave it alone, because starting a job costs more.
 3. Files that agree (format, schema, codec, owner …) form a group; groups are never reconciled.
 4. A group of *b* bytes becomes ``max(1, round(b / target))`` outputs, each of adjacent files in name order, so
-   that whatever clustering the names carry survives. The seed divides the whole folder's bytes and adds one;
-   that counts files which are not even read.
+   that any clustering by name is kept. The seed divides the whole folder's bytes and adds one; that counts files
+   which are not even read.
 5. A group is rewritten only if its number of files drops by at least a quarter. Otherwise 580 MB at a target of
-   512 MB would be rewritten for ever (apache/iceberg#9069).
-6. Our own earlier outputs that came out small are fresh no more: they are taken again only together with at
-   least ``min_files`` newer files of their group. So a second run plans nothing. Where a folder is worth a job but
-   the newer files are spread over groups, a group takes its outputs along once it has ``min_files`` of them:
-   otherwise two groups that get three files a night each would leave two more outputs every night, for ever.
+   512 MB would be rewritten forever (apache/iceberg#9069).
+6. Our own earlier outputs that are still small are not fresh: they are merged again only together with at least
+   ``min_files`` newer files of their group. So a second run plans nothing. If a folder has enough fresh files but
+   they are spread over groups, a group includes its outputs once it has ``min_files`` of them: otherwise two groups
+   that get three files a night each would leave two more outputs every night, without end.
 
-Cost: each selected byte is read once, written once, and read twice more to be verified.
+Cost: each selected byte is read once, written once, and read twice more for verification.
 
     before   a 10MB  b 12MB  c 9MB  d 300MB  e 8MB  f 11MB      threshold 120MB, min_files 5
     after    abcef 50MB  d 300MB
@@ -30,10 +30,8 @@ from functools import partial
 from typing import TypeAlias
 
 from packstone.errors import InvalidInputError
-from packstone.model.exact_size import ExactSize
-from packstone.model.megabytes import format_mb
-from packstone.strategy.fixpoint import Strategy
-from packstone.strategy.pick import Decision, Pick, Reason, Skip
+from packstone.model.sizes import ExactSize, format_mb
+from packstone.strategy.pick import Decision, Pick, Reason, Skip, Strategy
 
 Answer: TypeAlias = Pick[ExactSize] | Skip
 REASON = Reason.SMALL_FILES
@@ -43,14 +41,14 @@ MIN_DROP_PCT = 25
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SmallFilesOptions:
-    """What counts as small, and what size is wanted."""
+    """The size below which files are small, and the size to produce."""
 
     threshold_bytes: int
     target_bytes: int
     min_files: int = DEFAULT_MIN_FILES
 
     def __post_init__(self) -> None:
-        """Refuse sizes and counts that no folder can meet."""
+        """Refuse sizes and counts below 1."""
         for name in ("threshold_bytes", "target_bytes", "min_files"):
             if getattr(self, name) < 1:
                 raise InvalidInputError(f"{name} is {getattr(self, name)}; it must be at least 1.", option=name)
@@ -66,12 +64,12 @@ class Candidate:
 
 
 def is_small(size_bytes: int, options: SmallFilesOptions) -> bool:
-    """Whether a file of this size is worth looking into at all."""
+    """Whether a file of this size is small, so that it is inspected at all."""
     return size_bytes < options.threshold_bytes
 
 
 def pick_small_files(files: Sequence[Candidate], options: SmallFilesOptions) -> Decision[ExactSize]:
-    """Choose what to merge in one folder: picks first-come by group, and a skip for each group left alone."""
+    """Choose what to merge in one folder: picks by group, in order of their first file, and skips of other groups."""
     small = [(at, file) for at, file in enumerate(files) if is_small(file.size_bytes, options)]
     fresh = sum(1 for _, file in small if not file.is_known_output)
     steps = [
@@ -95,7 +93,7 @@ def small_files_strategy(options: SmallFilesOptions) -> Strategy[tuple[Candidate
 
 
 def apply_small_files(files: Sequence[Candidate], decision: Decision[ExactSize]) -> tuple[Candidate, ...]:
-    """Put each output, known as ours from now on, in the place of its first input."""
+    """Put each output, marked as a known output, in the place of its first input."""
     made = {
         pick.inputs[0]: Candidate(size_bytes=pick.output, group=files[pick.inputs[0]].group, is_known_output=True)
         for pick in decision.picks
@@ -137,20 +135,20 @@ def _pick_in_group(members: list[tuple[int, Candidate]], options: SmallFilesOpti
 
 
 def count_outputs(total_bytes: int, target_bytes: int) -> int:
-    """How many files of about the target size hold these bytes: the nearest number, at least one."""
+    """Return how many files of about the target size hold these bytes: the nearest number, at least one."""
     return max(1, (2 * total_bytes + target_bytes) // (2 * target_bytes))
 
 
 def split_adjacent(sizes_bytes: Sequence[int], *, outputs: int) -> list[tuple[int, int]]:
-    """Cut a row of files into at most ``outputs`` runs ``[first, last)`` of adjacent files and like size.
+    """Cut a sequence of files into at most ``outputs`` runs ``[first, last)`` of adjacent files and similar size.
 
-    File *i* goes to the run in which its middle byte falls, so a run is off by at most half a file at each end.
+    A file belongs to the run that contains its middle byte, so a run is off by at most half a file at each end.
     """
     total = sum(sizes_bytes)
     bounds: list[tuple[int, int]] = []
     first, run, before = 0, 0, 0
     for at, size in enumerate(sizes_bytes):
-        # The middle of an empty file at the end is the end itself, which is in no run: it goes to the last.
+        # The middle of an empty last file is the end itself, which is in no run: put it into the last run.
         mine = min(outputs - 1, (2 * before + size) * outputs // (2 * total)) if total else 0
         if mine != run and at > first:
             bounds.append((first, at))

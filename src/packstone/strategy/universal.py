@@ -1,23 +1,29 @@
 """Universal compaction: merge the newest runs of a merge tree when there are too many, or when they are too big.
 
-Runs stand newest first. The first rule that fires decides; a pick is a prefix of the runs.
+Runs are listed newest first. The first rule that fires decides; a pick is a prefix of the runs.
 
 1. *Early full* (off unless an option is set, never with one run alone): everything goes to the top level if the last
-   full compaction is too long ago, or all runs together are small, or what stands below the top level is big.
+   full compaction is too long ago, or all runs together are small, or the runs below the top level are big.
 2. *Size amplification*, from ``trigger`` runs on: all runs but the last hold C bytes, the last one E. If
    ``C × 100 > max_size_amp_pct × E``, stale versions may waste that much space, so everything is merged.
 3. *Size ratio*, from ``trigger`` runs on: starting with the newest, take the next run while the size taken so far,
    plus ``size_ratio_pct`` percent, reaches that run's size. Runs of like size merge, a big one stays.
-4. *Run count*, above ``trigger`` runs: take so many that ``trigger`` runs would be left, then go on as in 3.
+4. *Run count*, above ``trigger`` runs: take as many runs as leave ``trigger`` of them, then continue as in 3.
 
-Output level: all runs -> the top level; else one below the next run left. If that is level 0, take the runs up to
+Output level: all runs -> the top level; else one below the next remaining run. If that is level 0, take the runs up to
 and including the first one above level 0 and write to its level. So nothing is written to level 0, and no level-0
-run is left behind.
+run remains.
 
 Generations of rule 3: up to ``1.4`` the scan stops at the first run that is too big. Small merges then end on level 1
-again and again and rewrite it each time, while it grows without bound ("level-1 inflation"). ``2.1`` takes runs of
-level 0 and 1 along once anything is to be merged, and compares level 2 with the larger sum. ``2.0`` counts level 1
-in only for a forced pick (force_up_level0.py).
+again and again and rewrite it each time, while it grows without bound ("level-1 inflation"). ``2.1`` includes runs of
+level 0 and 1 once anything is to be merged, and compares level 2 with the larger sum. ``2.0`` includes level 1 only in
+a forced pick (force_up_level0.py).
+
+Off-peak hours: in them a merge tree may merge runs that differ more in size. The off-peak ratio is *added* to the size
+ratio while the hour is in the window (start inclusive, end exclusive; a window whose start is later than its end spans
+midnight). The caller reads the clock and passes the hour.
+
+    window 22-6, ratio 10    hour 21 -> 0    hour 22 -> 10    hour 5 -> 10    hour 6 -> 0
 
 Cost: a row is rewritten about once each time the data grows by the trigger's factor; readers merge at most about
 ``trigger`` runs; space is at most ``1 + max_size_amp_pct / 100`` times the live data, plus the inputs while merging.
@@ -28,7 +34,7 @@ Cost: a row is rewritten about once each time the data grows by the trigger's fa
 Sizes are compared as whole numbers. Paimon divides doubles; the two differ only from about 2^46 bytes up, where a
 double no longer holds the hundredths.
 
-Source: Apache Paimon `UniversalCompaction`, `EarlyFullCompaction` (research notes 1.3 to 1.6).
+Source: Apache Paimon `UniversalCompaction`, `EarlyFullCompaction`, `compaction.offpeak.*` (research notes 1.3 to 1.6).
 """
 
 from __future__ import annotations
@@ -40,8 +46,7 @@ from typing import TYPE_CHECKING, Final
 
 from packstone.errors import InvalidInputError
 from packstone.model.sorted_run import Level
-from packstone.strategy.fixpoint import Strategy
-from packstone.strategy.pick import Pick, Reason, Skip, try_rules
+from packstone.strategy.pick import Pick, Reason, Skip, Strategy, try_rules
 from packstone.strategy.tree_view import TreeView, apply_tree_decision
 
 if TYPE_CHECKING:
@@ -54,7 +59,7 @@ MIN_LEVELS: Final = 2
 
 
 class Generation(StrEnum):
-    """Which Paimon's ratio rule to follow."""
+    """The Paimon release whose ratio rule is used."""
 
     V1_4 = "1.4"
     V2_0 = "2.0"
@@ -63,7 +68,7 @@ class Generation(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UniversalOptions:
-    """What counts as too many and too big; the defaults are Paimon's."""
+    """The limits on the number and size of runs; the defaults are Paimon's."""
 
     max_size_amp_pct: int = 200
     size_ratio_pct: int = 1
@@ -75,7 +80,7 @@ class UniversalOptions:
     early_interval_ms: int | None = None
 
     def __post_init__(self) -> None:
-        """Refuse what makes no sense, before anything is decided by it."""
+        """Refuse values below their minimum."""
         least = {
             "max_size_amp_pct": 0,
             "size_ratio_pct": 0,
@@ -92,7 +97,7 @@ class UniversalOptions:
 
     @property
     def level_count(self) -> int:
-        """How many levels the table is configured with."""
+        """The configured number of levels."""
         return self.trigger + 1 if self.levels is None else self.levels
 
 
@@ -107,43 +112,43 @@ def universal_strategy(options: UniversalOptions) -> Strategy[TreeView, Level]:
 
 
 def top_level(view: TreeView, options: UniversalOptions) -> int:
-    """The highest level: as configured, or higher if the table already holds a higher one."""
+    """Return the highest level: the configured one, or a higher one that the table already has."""
     return max(options.level_count - 1, max((run.level for run in view.runs), default=0))
 
 
 def pick_early_full(view: TreeView, options: UniversalOptions) -> Pick[Level] | Skip:
-    """Merge everything if it was long ago, or if it is cheap, or if much has come in since."""
+    """Merge everything if the last full compaction was long ago, or if it is cheap, or if much arrived since."""
     interval, total, incremental = options.early_interval_ms, options.early_total_bytes, options.early_incremental_bytes
     if interval is None and total is None and incremental is None:
         return Skip(why="early-full: off", is_off=True)
     if len(view.runs) <= 1:
         return Skip(why=f"early-full: {_count(view.runs)}, nothing to merge")
-    asked = []
+    checks = []
     if interval is not None:
         if view.ms_since_full is None:
             return _merge_all(view, options, reason=Reason.EARLY_FULL, why="no full compaction is known")
-        asked.append((view.ms_since_full > interval, f"{view.ms_since_full} ms since the last full > {interval} ms"))
+        checks.append((view.ms_since_full > interval, f"{view.ms_since_full} ms since the last full > {interval} ms"))
     if total is not None:
-        asked.append((view.total_bytes < total, f"total {view.total_bytes} < {total}"))
+        checks.append((view.total_bytes < total, f"total {view.total_bytes} < {total}"))
     if incremental is not None:
         below = sum(run.size_bytes for run in view.runs if run.level != top_level(view, options))
-        asked.append((below > incremental, f"{below} below the top level > {incremental}"))
-    fired = next((text for is_true, text in asked if is_true), None)
+        checks.append((below > incremental, f"{below} below the top level > {incremental}"))
+    fired = next((text for is_true, text in checks if is_true), None)
     if fired is not None:
         return _merge_all(view, options, reason=Reason.EARLY_FULL, why=f"{fired}? yes")
-    return Skip(why=f"early-full: {', '.join(f'{text}? no' for _, text in asked)}")
+    return Skip(why=f"early-full: {', '.join(f'{text}? no' for _, text in checks)}")
 
 
 def pick_for_size_amp(view: TreeView, options: UniversalOptions) -> Pick[Level] | Skip:
-    """Merge everything if the newer runs are too big beside the oldest one."""
+    """Merge everything if the newer runs are too big compared with the oldest one."""
     if len(view.runs) < options.trigger:
         return Skip(why=f"size-amp: {_count(view.runs)} ≥ {options.trigger}? no")
     oldest = view.runs[-1].size_bytes
     newer = view.total_bytes - oldest
-    asked = f"{newer} × 100 > {options.max_size_amp_pct} × {oldest}"
+    check = f"{newer} × 100 > {options.max_size_amp_pct} × {oldest}"
     if newer * 100 > options.max_size_amp_pct * oldest:
-        return _merge_all(view, options, reason=Reason.SIZE_AMP, why=f"{asked}? yes")
-    return Skip(why=f"size-amp: {asked}? no")
+        return _merge_all(view, options, reason=Reason.SIZE_AMP, why=f"{check}? yes")
+    return Skip(why=f"size-amp: {check}? no")
 
 
 def pick_for_size_ratio(view: TreeView, options: UniversalOptions) -> Pick[Level] | Skip:
@@ -157,14 +162,14 @@ def pick_for_size_ratio(view: TreeView, options: UniversalOptions) -> Pick[Level
 
 
 def pick_for_run_count(view: TreeView, options: UniversalOptions) -> Pick[Level] | Skip:
-    """Merge as many runs as needed to come down to the trigger, and what fits to them."""
+    """Merge as many runs as needed to come down to the trigger, and further runs of like size."""
     count = len(view.runs)
-    asked = f"{_count(view.runs)} > {options.trigger}"
+    check = f"{_count(view.runs)} > {options.trigger}"
     if count <= options.trigger:
-        return Skip(why=f"run-count: {asked}? no")
+        return Skip(why=f"run-count: {check}? no")
     first = count - options.trigger + 1
     taken, trace = scan_by_ratio(view, options, first=first, is_forced=False)
-    why = f"{asked}? yes, so at least {first}; {trace}"
+    why = f"{check}? yes, so at least {first}; {trace}"
     return merge_first(view, options, taken, reason=Reason.RUN_COUNT, why=why)
 
 
@@ -177,9 +182,10 @@ RULES: Final[tuple[Rule[TreeView, UniversalOptions, Level], ...]] = (
 
 
 def scan_by_ratio(view: TreeView, options: UniversalOptions, *, first: int, is_forced: bool) -> tuple[int, str]:
-    """Take runs beyond the ``first`` ones while they are of like size; 0 if none joins a single one not forced.
+    """Return how many runs to take: the ``first`` ones and further ones of like size, with a trace.
 
-    Also says each comparison: ``1 × 101 ≥ 1 × 100? yes, 2 × 101 ≥ 10 × 100? no``.
+    The number is 0 if no run joins a single first run, unless the pick is forced. The trace shows each comparison:
+    ``1 × 101 ≥ 1 × 100? yes, 2 × 101 ≥ 10 × 100? no``.
     """
     percent = 100 + options.size_ratio_pct + view.offpeak_ratio_pct
     size = sum(run.size_bytes for run in view.runs[:first])
@@ -187,9 +193,9 @@ def scan_by_ratio(view: TreeView, options: UniversalOptions, *, first: int, is_f
     trace, taken = [], first
     for run in view.runs[first:]:
         fits = size * percent >= run.size_bytes * 100
-        goes_along = not fits and is_triggered and options.rules is Generation.V2_1 and run.level <= 1
+        is_included = not fits and is_triggered and options.rules is Generation.V2_1 and run.level <= 1
         trace.append(f"{size} × {percent} ≥ {run.size_bytes} × 100? {'yes' if fits else 'no'}")
-        if goes_along:
+        if is_included:
             trace[-1] += f", but L{run.level} goes along"
         elif not fits:
             break
@@ -198,7 +204,7 @@ def scan_by_ratio(view: TreeView, options: UniversalOptions, *, first: int, is_f
 
 
 def choose_output(runs: Sequence[SortedRun], taken: int, *, top: int) -> tuple[int, int]:
-    """Say how many runs really go and to which level, so that level 0 is neither written nor left behind."""
+    """Return how many runs are merged and into which level, so that no run remains on level 0 or is written there."""
     output = 0 if taken == len(runs) else max(0, runs[taken].level - 1)
     if output == 0:
         while taken < len(runs) and output == 0:
@@ -208,10 +214,10 @@ def choose_output(runs: Sequence[SortedRun], taken: int, *, top: int) -> tuple[i
 
 
 def merge_first(view: TreeView, options: UniversalOptions, taken: int, *, reason: Reason, why: str) -> Pick[Level]:
-    """Pick the newest runs, and more if the output level asks for them."""
-    really, output = choose_output(view.runs, taken, top=top_level(view, options))
-    absorbed = f", and {really - taken} more: nothing is written to L0" if really > taken else ""
-    return Pick(inputs=tuple(range(really)), output=Level(output), reason=reason, why=f"{reason}: {why}{absorbed}")
+    """Pick the newest runs, and more if the output level requires them."""
+    count, output = choose_output(view.runs, taken, top=top_level(view, options))
+    absorbed = f", and {count - taken} more: nothing is written to L0" if count > taken else ""
+    return Pick(inputs=tuple(range(count)), output=Level(output), reason=reason, why=f"{reason}: {why}{absorbed}")
 
 
 def _merge_all(view: TreeView, options: UniversalOptions, *, reason: Reason, why: str) -> Pick[Level]:
@@ -220,3 +226,31 @@ def _merge_all(view: TreeView, options: UniversalOptions, *, reason: Reason, why
 
 def _count(runs: Sequence[SortedRun]) -> str:
     return "1 run" if len(runs) == 1 else f"{len(runs)} runs"
+
+
+HOURS_A_DAY = 24
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OffPeakHours:
+    """The hours in which runs may differ more in size, and by how much."""
+
+    start_hour: int
+    end_hour: int
+    ratio_pct: int
+
+    def __post_init__(self) -> None:
+        """Refuse an hour outside the day, and a ratio below zero."""
+        for hour in (self.start_hour, self.end_hour):
+            if not 0 <= hour < HOURS_A_DAY:
+                raise InvalidInputError(f"Hour {hour} does not exist; give 0 to 23.", hour=hour)
+        if self.ratio_pct < 0:
+            raise InvalidInputError(f"The off-peak ratio is {self.ratio_pct}; it must be at least 0.")
+
+    def ratio_pct_at(self, hour: int) -> int:
+        """Return what to add to the size ratio at this hour; a window whose start equals its end is empty."""
+        if self.start_hour <= self.end_hour:
+            is_inside = self.start_hour <= hour < self.end_hour
+        else:
+            is_inside = hour >= self.start_hour or hour < self.end_hour
+        return self.ratio_pct if is_inside else 0

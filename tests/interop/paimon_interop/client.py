@@ -7,6 +7,8 @@ import subprocess
 from pathlib import Path
 from typing import Any, Self
 
+from patience import patient
+
 INTEROP = Path(__file__).resolve().parents[1]
 VENV = Path(os.environ.get("PACKSTONE_INTEROP_VENV", INTEROP.parents[1] / ".venv-interop"))
 VENV_SPARK35 = INTEROP.parents[1] / ".venv-spark35"
@@ -103,7 +105,7 @@ class Worker:
         assert self._process.stdout
         line = self._process.stdout.readline()
         if not line:
-            raise WorkerError("WorkerDied", f"exit code {self._process.wait(10)}", "")
+            raise WorkerError("WorkerDied", f"exit code {self._process.wait(patient(10))}", "")
         answer = json.loads(line)
         if "error" in answer:
             raise WorkerError(answer["kind"], answer["error"], answer["trace"])
@@ -114,7 +116,7 @@ class Worker:
         if self._process.stdin and not self._process.stdin.closed:
             self._process.stdin.close()
         try:
-            self._process.wait(10)
+            self._process.wait(patient(10))
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()

@@ -87,6 +87,23 @@ def add_delete_after(records: list[Record]) -> None:
     records.append(added | {"_KIND": 1})
 
 
+def add_again(records: list[Record]) -> None:
+    """An entry that adds what was deleted just before, on the same level."""
+    deleted = next(record for record in records if record["_KIND"] == 1)
+    records.append(deleted | {"_KIND": ADD})
+
+
+def revive(table: TableFiles) -> None:
+    """A path that one delta deletes and a later one adds on another level."""
+    first = next(table.entries(table.snapshots[0]["deltaManifestList"]))
+
+    def delete(records: list[Record]) -> None:
+        records.append(records[0] | {"_KIND": 1, "_FILE": first.file})
+
+    change_delta(table, delete, kind="APPEND")
+    change_delta(table, set_file("_FILE_NAME", lambda _: first.file["_FILE_NAME"]))
+
+
 def another_bucket_count(records: list[Record]) -> None:
     """Two entries of one partition that disagree on the number of buckets."""
     records[-1]["_TOTAL_BUCKETS"] += 1
@@ -138,6 +155,8 @@ CORRUPTIONS: dict[str, Callable[[TableFiles], None]] = {
     "manifest level": lambda table: change_list(table, set_list("_MAX_LEVEL", plus_one)),
     "inherited": lambda table: change_snapshot(table, -2, statistics="stat-of-before"),
     "upgrade": lambda table: change_delta(table, add_delete_after),
+    "again": lambda table: change_delta(table, add_again),
+    "doomed": revive,
     "source": lambda table: change_delta(table, set_file("_FILE_SOURCE", lambda _: 0)),
     "schema": lambda table: change_snapshot(table, -1, schemaId=7),
     "buckets": lambda table: change_delta(table, another_bucket_count),

@@ -48,6 +48,7 @@ def check_history(table: TableFiles) -> Problems:
     before: Live | None = None
     previous: dict[str, Any] | None = None
     seen: set[str] = set()
+    past = Past(is_whole=table.snapshots[0]["id"] == 1)
     for snapshot in table.snapshots:
         live: Live = {}
         yield from apply(live, list(table.entries(snapshot["baseManifestList"])), f"base of {snapshot['id']}")
@@ -60,8 +61,45 @@ def check_history(table: TableFiles) -> Problems:
         if previous:
             yield from check_inherited(previous, snapshot)
         if snapshot["commitKind"] == "COMPACT":
-            yield from check_compaction(table, snapshot, delta)
+            yield from check_compaction(table, snapshot, delta, past)
+        yield from past.check(snapshot, delta)
         before, previous = live, snapshot
+    yield from past.check_doomed(before or {})
+
+
+class Past:
+    """What the deltas so far deleted: by identity, by path, and by all that was recorded of it but its name."""
+
+    def __init__(self, *, is_whole: bool) -> None:
+        self.is_whole = is_whole  # False: snapshots have expired, so some of it is not known
+        self.lines: set[str] = set()
+        self._identities: set[Identity] = set()
+        self._doomed: dict[tuple[bytes, int, str], int] = {}
+
+    def check(self, snapshot: dict[str, Any], delta: list[Entry]) -> Problems:
+        """Nothing is added that was deleted under the same identity: readers match the two in no order."""
+        fates: dict[tuple[bytes, int, str], int] = {}
+        for entry in delta:
+            fates[entry.partition, entry.bucket, entry.file["_FILE_NAME"]] = entry.kind
+            if entry.kind == DELETE:
+                self._identities.add(entry.identity)
+                self.lines.add(line_of(entry))
+            elif entry.identity in self._identities:
+                yield f"again: {snapshot['id']} adds {entry}, which was deleted before"
+        self._doomed.update({path: snapshot["id"] for path, kind in fates.items() if kind == DELETE})
+
+    def check_doomed(self, live: Live) -> Problems:
+        """No live path was ever deleted by a delta that does not add it again: expiry goes by single deltas."""
+        for entry in live.values():
+            number = self._doomed.get((entry.partition, entry.bucket, entry.file["_FILE_NAME"]))
+            if number is not None:
+                yield f"doomed: {entry} is live and goes when snapshot {number} is the oldest"
+
+
+def line_of(entry: Entry) -> str:
+    """All that is recorded of a file but its name; a field that an older writer does not know is empty."""
+    known = {field: value for field, value in entry.file.items() if value is not None and field != "_FILE_NAME"}
+    return repr((entry.partition, entry.bucket, sorted(known.items())))
 
 
 def apply(live: Live, entries: list[Entry], where: str) -> Problems:
@@ -146,8 +184,11 @@ def check_inherited(previous: dict[str, Any], snapshot: dict[str, Any]) -> Probl
         yield f"inherited: snapshot {snapshot['id']} goes back to schema {snapshot['schemaId']}"
 
 
-def check_compaction(table: TableFiles, snapshot: dict[str, Any], delta: list[Entry]) -> Problems:
-    """Within a COMPACT delta an upgrade deletes before it adds: expiry takes the last entry of a path for its fate."""
+def check_compaction(table: TableFiles, snapshot: dict[str, Any], delta: list[Entry], past: Past) -> Problems:
+    """Within a COMPACT delta an upgrade deletes before it adds: expiry takes the last entry of a path for its fate.
+
+    What is added was written by a compaction, or is the copy of a file that was deleted before: a run was undone.
+    """
     if snapshot["schemaId"] not in table.schemas:
         yield f"schema: snapshot {snapshot['id']} has the schema {snapshot['schemaId']}, which does not exist"
     seen: dict[tuple[bytes, int, str], int] = {}
@@ -155,7 +196,9 @@ def check_compaction(table: TableFiles, snapshot: dict[str, Any], delta: list[En
         path = (entry.partition, entry.bucket, entry.file["_FILE_NAME"])
         if entry.kind == DELETE and seen.get(path) == ADD:
             yield f"upgrade: {snapshot['id']} adds {entry} before it deletes it"
-        if entry.kind == ADD and path not in seen and entry.file.get("_FILE_SOURCE") != COMPACT_SOURCE:
+        is_marked = entry.file.get("_FILE_SOURCE") == COMPACT_SOURCE
+        is_copy = line_of(entry) in past.lines or not past.is_whole
+        if entry.kind == ADD and path not in seen and not is_marked and not is_copy:
             yield f"source: {entry}, written by compaction {snapshot['id']}, is not marked so"
         seen[path] = entry.kind
     totals = {(entry.partition, entry.total_buckets) for entry in delta}

@@ -8,10 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from patience import patient
+
 from paimon_interop.client import INTEROP, Worker
 
 PACKSTONE = Path(sys.executable).with_name("packstone")
-TIMEOUT_SECONDS = 300
+TIMEOUT_SECONDS = patient(300)
 
 
 @dataclass(frozen=True)
@@ -62,7 +64,7 @@ class Command:
 
     def close(self) -> None:
         """End the server."""
-        self._server.communicate(timeout=60)
+        self._server.communicate(timeout=patient(60))
 
     def _forked(self, line: list[str]) -> dict[str, Any]:
         assert self._server.stdin

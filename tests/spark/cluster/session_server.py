@@ -7,7 +7,7 @@ import json
 import sys
 
 import packstone
-from packstone import Budget, MergeOptions
+from packstone import Budget, HiveOptions
 from packstone.errors import PackstoneError
 
 
@@ -30,7 +30,7 @@ def main() -> None:
         asked = json.loads(line)
         table = packstone.open(asked["path"], spark=spark)
         try:
-            outcome = table.compact(MergeOptions(min_files=2), budget=Budget(parallel=asked["parallel"]))
+            outcome = table.compact(HiveOptions(min_files=2), budget=Budget(parallel=asked["parallel"]))
         except PackstoneError as error:
             say(error=error.message)
         else:

@@ -17,6 +17,8 @@ import time
 from pathlib import Path
 
 import pyspark
+from needs import check_marked
+from patience import patient
 
 REPO = Path(__file__).parents[3]
 SPARK_HOME = Path(pyspark.__file__).parent
@@ -35,7 +37,7 @@ JVM = os.environ.get("PACKSTONE_JVM_OPTIONS") or "-XX:TieredStopAtLevel=1 -XX:+U
 
 def make_python(folder: Path, *, packages: tuple[str, ...] = (), whole: bool = False) -> Path:
     """An environment with some of our environment's packages, or all but the editable Packstone; return its Python."""
-    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder)], check=True, timeout=120)
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder)], check=True, timeout=patient(120))
     ours = Path(pyspark.__file__).parents[1]
     (site,) = folder.glob("lib/python*/site-packages")
     for package in packages:
@@ -54,7 +56,7 @@ def can_import(python: Path, module: str) -> bool:
 
 def wait_until(question, *, seconds=90, what="what was waited for"):
     """Ask again and again until the answer is true; return it."""
-    until = time.monotonic() + seconds
+    until = time.monotonic() + patient(seconds)
     while not (answer := question()):
         assert time.monotonic() < until, f"{what} did not come about"
         time.sleep(0.02)
@@ -111,6 +113,7 @@ class Cluster:
     """A master and two workers."""
 
     def __init__(self, folder: Path, env: dict[str, str]) -> None:
+        check_marked("cluster")
         self.folder = folder
         outside = ("PYTHONPATH", "PYSPARK_PYTHON", "SPARK_LOCAL_IP")
         self.env = {name: value for name, value in env.items() if name not in outside}
@@ -147,7 +150,7 @@ class Cluster:
         return subprocess.run(
             [*command, "--total-executor-cores", "1", *confs, *arguments],
             env={**self.env, **self.driver_env(), **(env or {})},
-            capture_output=True, text=True, check=False, timeout=300, cwd=folder or self.folder,
+            capture_output=True, text=True, check=False, timeout=patient(300), cwd=folder or self.folder,
         )  # fmt: skip
 
     def executors(self) -> dict[int, set[int]]:
@@ -257,4 +260,4 @@ class Driver:
         """Let it end by itself."""
         if self.process.poll() is None:
             with contextlib.suppress(BrokenPipeError):
-                self.process.communicate(timeout=60)
+                self.process.communicate(timeout=patient(60))

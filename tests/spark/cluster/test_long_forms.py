@@ -19,6 +19,7 @@ sys.path.insert(0, str(Path(__file__).parents[2]))  # tests are imported by path
 
 from deploy_pages import cronjob_arguments, submits, swapped
 from paimon_lake import PaimonLake
+from patience import patient
 from standalone import JVM, REPO, SPECULATION, read_events, wait_until
 
 import packstone
@@ -32,7 +33,7 @@ HANGS = """
 import json, sys, time
 from pyspark.sql import SparkSession
 import packstone
-from packstone import Budget, MergeOptions
+from packstone import Budget, HiveOptions
 from packstone.spark import engine
 
 plain = engine._task_function
@@ -58,7 +59,7 @@ builder = SparkSession.builder.master(sys.argv[3])
 for key, value in json.loads(sys.argv[4]).items():
     builder = builder.config(key, value)
 spark = builder.getOrCreate()
-outcome = packstone.open(sys.argv[1], spark=spark).compact(MergeOptions(min_files=2), budget=Budget(parallel=4))
+outcome = packstone.open(sys.argv[1], spark=spark).compact(HiveOptions(min_files=2), budget=Budget(parallel=4))
 print(outcome.files_after)
 spark.stop()
 """
@@ -73,7 +74,7 @@ def test_speculative_copies_double_nothing(cluster, orders, program, rows, tmp_p
     settings = {**cluster.settings(), **SPECULATION, "spark.driver.extraJavaOptions": JVM}
     env = {**cluster.driver_env(), "SPARK_HOME": cluster.env["SPARK_HOME"]}
     child = program(HANGS, orders.path, marks, cluster.master, json.dumps(settings), env=env)
-    out, _ = child.communicate(timeout=300)
+    out, _ = child.communicate(timeout=patient(300))
     assert out == "4\n", (tmp_path / "program0.log").read_text()[-3000:]
     assert {"0-0", "0-1"} <= {path.name for path in marks.iterdir()}
     assert len(orders.files()) == 4
@@ -115,10 +116,10 @@ builder = SparkSession.builder.master(sys.argv[2])
 for key, value in json.loads(sys.argv[3]).items():
     builder = builder.config(key, value)
 spark = builder.getOrCreate()
-table = packstone.SegmentTable.create(sys.argv[1], "id long, b string", sort_by=["id"])
+table = packstone.create(sys.argv[1], "id long, b string", sort_by=["id"])
 text = expr("repeat(sha2(string(id), 512), 8) as b")
 wide = spark.range(0, 60_000, 1, 8).select(expr("id * 7919 % 65521 as id"), text).repartition(8)
-print(table.load(wide, sort_scope="global").rows)
+print(table.segments.load(wide, sort_scope="global").rows)
 spark.stop()
 """
 
@@ -139,7 +140,7 @@ def test_a_stage_is_run_again(cluster, program, tmp_path):
     child = program(LOAD, path, cluster.master, json.dumps(settings), env=env)
     lost = wait_until(lambda: next(iter(cluster.writers(path, ending=".parquet")), None), what="a task that writes")
     os.kill(cluster.executor_of(lost), signal.SIGKILL)
-    out, _ = child.communicate(timeout=300)
+    out, _ = child.communicate(timeout=patient(300))
     assert out == "60000\n", (tmp_path / "program0.log").read_text()[-3000:]
     files = list(packstone.open(str(path)).files().paths)
     counted = duckdb.sql(f"select count(*), count(distinct id) from read_parquet({files})").fetchall()
@@ -155,7 +156,7 @@ FAMILIES = """
 import json, sys
 from pyspark.sql import SparkSession
 import packstone
-from packstone.model.paimon_options import PaimonOptions, PaimonStrategy
+from packstone.tables.paimon.options import PaimonOptions, PaimonStrategy
 
 builder = SparkSession.builder.master(sys.argv[3])
 for key, value in json.loads(sys.argv[4]).items():
@@ -165,9 +166,9 @@ tree = packstone.open(sys.argv[1], spark=spark)
 found = [tree.scan(where="id >= 2000").to_df(spark, driver_bytes=0).count()]
 found.append(tree.compact(PaimonOptions(strategy=PaimonStrategy.FULL, task_bytes=20_000)).status)
 found.append(tree.scan(where="id >= 2000").to_df(spark, driver_bytes=0).count())
-segments = packstone.SegmentTable.create(sys.argv[2], "id long", sort_by=["id"], spark=spark)
+segments = packstone.create(sys.argv[2], "id long", sort_by=["id"], spark=spark)
 for first in range(0, 4000, 1000):
-    segments.load(spark.range(first, first + 1000, 1, 2))
+    segments.segments.load(spark.range(first, first + 1000, 1, 2))
 found.append(segments.compact().status)
 found.append(segments.scan(where="id >= 2000").to_df(spark, driver_bytes=0).count())
 print(json.dumps(found))
@@ -184,7 +185,7 @@ def test_the_other_families(cluster, program, tmp_path):
     settings = {**cluster.settings(), "spark.driver.extraJavaOptions": JVM}
     env = {**cluster.driver_env(), "SPARK_HOME": cluster.env["SPARK_HOME"]}
     child = program(FAMILIES, lake.table, tmp_path / "sales", cluster.master, json.dumps(settings), env=env)
-    out, _ = child.communicate(timeout=300)
+    out, _ = child.communicate(timeout=patient(300))
     assert out, (tmp_path / "program0.log").read_text()[-3000:]
     assert json.loads(out) == [8_000, "committed", 8_000, "committed", 2_000]
     assert lake.rows() == rows

@@ -12,8 +12,8 @@ import signal
 
 from standalone import Driver, is_running, is_writing, parent, wait_until
 
-from packstone.model.merge_options import MergeOptions
-from packstone.service.hive_table import HiveTable
+from packstone.pipeline.table import Table
+from packstone.tables.hive.options import HiveOptions
 
 BIG = {"files": 6, "rows": 2_000, "width": 4_000}  # 48 MB a partition: half a second in which to be met
 
@@ -28,7 +28,7 @@ def check_merged(orders, rows, before, *, partitions):
     assert len(orders.files()) == partitions
     assert rows(orders.path) == before
     assert orders.staged() == []
-    assert HiveTable(str(orders.path)).recover().actions == ()
+    assert Table(str(orders.path)).recover().actions == ()
 
 
 def check_ran_twice(driver, is_second):
@@ -92,11 +92,11 @@ def test_a_worker_writes_on_after_its_driver_died(cluster, orders, rows, tmp_pat
     os.kill(executor, signal.SIGKILL)
     driver.kill()
 
-    outcome = HiveTable(str(orders.path)).compact(MergeOptions(min_files=2))
+    outcome = Table(str(orders.path)).compact(HiveOptions(min_files=2))
 
     assert (outcome.status, outcome.files_after) == ("committed", 1)
     assert is_writing(orphan, orders.path.parent)
     os.kill(orphan, signal.SIGCONT)
     wait_until(lambda: not is_running(orphan), what="the end of the orphan")
-    HiveTable(str(orders.path)).recover()
+    Table(str(orders.path)).recover()
     check_merged(orders, rows, before, partitions=1)

@@ -13,6 +13,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parents[2]))  # tests are imported by path, not as packages
 
 from hdfs_lake import HdfsLake
+from patience import patient
 from standalone import JVM, REPO, can_import
 from store_matrix import PaimonTables, SegmentTables, make_local
 
@@ -22,7 +23,7 @@ BOTH = """
 import json, sys
 from pyspark.sql import SparkSession
 import packstone
-from packstone.model.paimon_options import PaimonOptions, PaimonStrategy
+from packstone.tables.paimon.options import PaimonOptions, PaimonStrategy
 
 builder = SparkSession.builder.master(sys.argv[3])
 for key, value in json.loads(sys.argv[4]).items():
@@ -73,7 +74,7 @@ def test_the_other_families(cluster, program, tmp_path, request, store):
     settings = {**cluster.settings(), "spark.driver.extraJavaOptions": JVM}
     env = {**cluster.driver_env(), "SPARK_HOME": cluster.env["SPARK_HOME"], **server.env}
     child = program(BOTH, *tables, cluster.master, json.dumps(settings), env=env)
-    out, _ = child.communicate(timeout=300)
+    out, _ = child.communicate(timeout=patient(300))
     assert out, (tmp_path / "program0.log").read_text()[-3000:]
     assert json.loads(out) == [[], "committed", "committed"]
     assert {entry.file["_LEVEL"] for entry in tree.check(tables[0]).live()} == {5}

@@ -17,6 +17,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parents[2]))  # tests are imported by path, not as packages
 
 from deploy_pages import submits, swapped
+from patience import patient
 from standalone import HOSTS, JVM, REPO, SPARK_HOME, can_import, make_python, wait_until
 
 JOB = REPO / "packstone_merge.py"
@@ -48,7 +49,7 @@ def test_the_package_goes_to_executors_by_itself(cluster, orders, rows):
 def container(tmp_path):
     """A folder as YARN makes it for the driver in cluster mode: the archive and what is in it, the wheel, the job."""
     build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path)]
-    subprocess.run(build, check=True, cwd=REPO, capture_output=True, timeout=120)
+    subprocess.run(build, check=True, cwd=REPO, capture_output=True, timeout=patient(120))
     (wheel,) = tmp_path.glob("packstone-*.whl")
     folder = tmp_path / "container"
     make_python(folder / "env", whole=True)
@@ -86,10 +87,10 @@ def test_executors_without_pyarrow_are_told_in_one_sentence(cluster, orders, tre
     python = make_python(tmp_path / "empty-python")
     settings = {**cluster.settings(), "spark.pyspark.python": str(python), "spark.cores.max": "1"}
     confs = [part for key, value in settings.items() for part in ("--conf", f"{key}={value}")]
-    command = [str(PACKSTONE), "compact", str(orders.path), "--master", cluster.master, *confs]
+    command = [str(PACKSTONE), "compact", str(orders.path), "--engine", cluster.master, *confs]
     done = subprocess.run(
         command, env={**cluster.env, "PACKSTONE_JVM_OPTIONS": JVM, "PYTHONPATH": str(REPO / "src")},
-        capture_output=True, text=True, check=False, timeout=300, cwd=tmp_path,
+        capture_output=True, text=True, check=False, timeout=patient(300), cwd=tmp_path,
     )  # fmt: skip
     assert (done.returncode, done.stdout) == (1, "")
     (sentence,) = done.stderr.splitlines()
@@ -134,10 +135,10 @@ def test_the_package_goes_through_spark_connect(cluster, server, orders, rows):
     """Through Spark Connect the package is shipped as an artifact of the session."""
     orders.write(partitions=2)
     before = rows(orders.path)
-    command = [str(PACKSTONE), "compact", str(orders.path), "--remote", server, "--format", "json"]
+    command = [str(PACKSTONE), "compact", str(orders.path), "--engine", server, "--format", "json"]
     done = subprocess.run(
         command, env={**cluster.env, "PYTHONPATH": str(REPO / "src")},
-        capture_output=True, text=True, check=False, timeout=300, cwd=cluster.folder,
+        capture_output=True, text=True, check=False, timeout=patient(300), cwd=cluster.folder,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr[-3000:]
     assert json.loads(done.stdout)["files_after"] == len(orders.files()) == 2

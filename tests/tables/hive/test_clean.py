@@ -4,21 +4,21 @@ import os
 import time
 
 import pytest
+from hive_run import HiveRun
 
-from packstone.model.merge_options import MergeOptions
-from packstone.service.hive_table import HiveTable
-from packstone.service.run_session import RunSession
+from packstone.pipeline.table import Table
 from packstone.tables.hive.clean import plan_clean
+from packstone.tables.hive.options import HiveOptions
 
 
 def merge(lake, keep_days=0.0):
     """Merge all small files; return the run."""
-    return HiveTable(str(lake.table)).compact(MergeOptions(min_files=2, keep_days=keep_days)).run
+    return Table(str(lake.table)).compact(HiveOptions(min_files=2, keep_days=keep_days)).run
 
 
 def clean(lake, **options):
     """Clean; return what was reported."""
-    return HiveTable(str(lake.table)).clean(**options)
+    return Table(str(lake.table)).clean(**options)
 
 
 @pytest.fixture
@@ -61,7 +61,7 @@ def test_the_time_is_over_when_it_is_over(lake):
     """Until the second before the last day is over nothing is planned; after it all is."""
     lake.parquet("dt=1")
     merge(lake, keep_days=3)
-    journal = HiveTable(str(lake.table)).journal
+    journal = Table(str(lake.table)).open().journal
     now, days = time.time(), 3 * 86_400
     assert list(plan_clean(journal, now_seconds=now + days - 60)) == []
     (planned,) = plan_clean(journal, now_seconds=now + days + 60)
@@ -74,7 +74,7 @@ def test_a_dry_run_removes_nothing(lake, tree):
     merge(lake)
     before = tree(lake.root)
     report = clean(lake, dry_run=True)
-    assert (report.files, report.to_json()["status"]) == (6, "planned")
+    assert (report.files, report.to_json(dry_run=True)["status"]) == (6, "planned")
     assert tree(lake.root) == before
 
 
@@ -104,7 +104,7 @@ def test_originals_of_an_undone_or_restored_run_are_not_cleaned(lake, tree):
     """After a restore the originals are live; cleaning the run again touches nothing."""
     lake.parquet("dt=1")
     run = merge(lake)
-    HiveTable(str(lake.table)).restore(run)
+    Table(str(lake.table)).restore(run)
     before = tree(lake.table)
     assert clean(lake).to_json()["status"] == "nothing-to-do"
     assert tree(lake.table) == before
@@ -124,8 +124,8 @@ def test_a_partition_at_work_is_left_for_the_next_time(lake, backup):
     lake.parquet("dt=1")
     lake.parquet("dt=2")
     run = merge(lake)
-    table = HiveTable(str(lake.table))
-    with RunSession(table.journal, command="compact") as other:
+    table = Table(str(lake.table))
+    with HiveRun(table.open().journal, command="compact") as other:
         other.claim("dt=1")
         report = clean(lake)
     assert (report.files, len(report.busy)) == (6, 1)

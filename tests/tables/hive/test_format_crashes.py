@@ -9,8 +9,8 @@ import shutil
 import pytest
 from format_files import FORMATS
 
-from packstone.model.merge_options import MergeOptions
-from packstone.service.hive_table import HiveTable
+from packstone.pipeline.table import Table
+from packstone.tables.hive.options import HiveOptions
 
 COPIED = ("avro", "sequencefile", "rcfile")
 MERGE = {"min_files": 2}
@@ -35,7 +35,7 @@ class Scene:
 
     def open(self):
         """Open the table."""
-        return HiveTable(str(self.table))
+        return Table(str(self.table))
 
     def save(self, name):
         """Remember the present state."""
@@ -67,13 +67,13 @@ class Scene:
     def check_usable(self, where):
         """It can be merged again, proved, and undone: then the originals are there, byte for byte."""
         table = self.open()
-        outcome = table.compact(MergeOptions(**MERGE))
+        outcome = table.compact(HiveOptions(**MERGE))
         assert outcome.status in ("committed", "nothing-to-do"), (where, outcome.skipped)
         assert len(self.content()) == len(self.formats), where
         self.check_rows(where)
         if outcome.run is not None:
             assert table.verify(outcome.run).to_json()["status"] == "verified", where
-        infos = [table.journal.read_run_info(run) for run in table.journal.list_runs()]
+        infos = [table.open().journal.runs.read_info(run) for run in table.open().journal.list_runs()]
         for info in sorted((info for info in infos if info is not None), key=lambda info: info.started_at)[::-1]:
             table.restore(info.run)
         assert self.content() == self.before, where
@@ -108,6 +108,7 @@ def is_of_swap(name):
     return name.startswith("move") or "intent.json" in name or "done.json" in name
 
 
+@pytest.mark.slow
 def test_copied_formats_killed_in_their_swaps(tmp_path, children):
     """Avro, SequenceFile and RCFile in one table: killed after any move or mark, all rows are there, once."""
     scene = Scene(tmp_path, COPIED)
@@ -124,7 +125,7 @@ def test_every_format_killed_in_its_swap(tmp_path, children):
 def test_copied_formats_killed_while_undone(tmp_path, children):
     """A restore that is killed after any move is finished by recovery, and the originals come back."""
     scene = Scene(tmp_path, COPIED[:1])
-    run = scene.open().compact(MergeOptions(**MERGE)).run
+    run = scene.open().compact(HiveOptions(**MERGE)).run
     scene.save("merged")
     assert kill_at(scene, children, "restore", start="merged", wanted=is_of_swap, run=run) >= 5
 
@@ -144,7 +145,7 @@ def test_every_format_killed_at_every_step(tmp_path, children, file_format, mome
     scene.save("crashed")
     kill_at(scene, children, "recover", start="crashed", moment=moment)
     scene.set_back("start")
-    run = scene.open().compact(MergeOptions(**MERGE, keep_days=0)).run
+    run = scene.open().compact(HiveOptions(**MERGE, keep_days=0)).run
     scene.save("merged")
     kill_at(scene, children, "restore", start="merged", moment=moment, run=run)
     kill_at(scene, children, "clean", start="merged", moment=moment)

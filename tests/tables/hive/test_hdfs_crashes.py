@@ -10,8 +10,8 @@ import pytest
 from format_files import FORMATS
 from hdfs_lake import HdfsLake
 
-from packstone.model.merge_options import MergeOptions
-from packstone.service.hive_table import HiveTable
+from packstone.pipeline.table import Table
+from packstone.tables.hive.options import HiveOptions
 
 MERGE = {"min_files": 2}
 KILLED = -9
@@ -50,7 +50,7 @@ def learn_steps(run_child, lake, call, **arguments):
 
 def check_mended(lake, where):
     """After recovery: every row once, nothing staged, nothing pending."""
-    table = HiveTable(lake.address)
+    table = Table(lake.address)
     table.recover()
     lake.check_rows(where)
     assert lake.staged() == [], where
@@ -59,11 +59,11 @@ def check_mended(lake, where):
 
 def check_usable(lake, where):
     """The table can be merged again, and restoring all runs gives the original files back, byte for byte."""
-    table = HiveTable(lake.address)
-    outcome = table.compact(MergeOptions(**MERGE))
+    table = Table(lake.address)
+    outcome = table.compact(HiveOptions(**MERGE))
     assert outcome.status in ("committed", "nothing-to-do"), (where, outcome.skipped)
     lake.check_rows(where)
-    infos = [table.journal.read_run_info(run) for run in table.journal.list_runs()]
+    infos = [table.open().journal.runs.read_info(run) for run in table.open().journal.list_runs()]
     for info in sorted((info for info in infos if info is not None), key=lambda info: info.started_at)[::-1]:
         table.restore(info.run)
     assert lake.content() == lake.before, where
@@ -77,7 +77,7 @@ def swap_steps(steps):
 
 def merged(lake, **options):
     """Merge the table in this process; returns the run."""
-    outcome = HiveTable(lake.address).compact(MergeOptions(**MERGE, **options))
+    outcome = Table(lake.address).compact(HiveOptions(**MERGE, **options))
     assert outcome.status == "committed", outcome.skipped
     return outcome.run
 
@@ -131,7 +131,7 @@ def test_restore_killed(new_lake, run_child):
         run = merged(lake)
         assert run_child("restore", lake, run=run, step=step)["status"] == KILLED, where
         check_mended(lake, where)
-        HiveTable(lake.address).restore(run)
+        Table(lake.address).restore(run)
         assert lake.content() == lake.before, where
 
 
@@ -146,8 +146,8 @@ def test_clean_killed(new_lake, run_child):
         merged(lake, keep_days=0)
         assert run_child("clean", lake, step=step)["status"] == KILLED, where
         check_mended(lake, where)
-        HiveTable(lake.address).clean()
-        assert HiveTable(lake.address).clean().to_json()["status"] == "nothing-to-do", where
+        Table(lake.address).clean()
+        assert Table(lake.address).clean().to_json()["status"] == "nothing-to-do", where
         lake.check_rows(where)
 
 

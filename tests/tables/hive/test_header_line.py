@@ -6,12 +6,12 @@ import json
 import duckdb
 import pytest
 
-from packstone.model.file_format import FileFormat
-from packstone.model.metastore import StorageFacts, TableFacts
-from packstone.model.told import Told
-from packstone.tables.hive.header_line import LineKind, read_first_lines, why_maybe_header
+from packstone.catalog.named_table import refuse_table
+from packstone.model.files import FileFormat
+from packstone.model.metastore import FolderFacts, StorageFacts, TableFacts
+from packstone.tables.hive.file_facts import LineKind
 from packstone.tables.hive.listing import PartitionListing
-from packstone.tables.hive.table_refusals import refuse_table
+from packstone.tables.hive.text_facts import read_first_lines, why_maybe_header
 
 HEADED = [f"id,amount\n{at},{at}.5\n{at},2\n".encode() for at in range(6)]
 PLAIN = [f"{at},{at}.5\n{at},2\n".encode() for at in range(6)]
@@ -189,6 +189,6 @@ def test_who_decides(told, given, lines):
     """A number of the metastore above 0 comes first, then ``--header``, then its 0."""
     listing = PartitionListing(
         partition="", directory="/t", files=(), ignored=(), summaries=(), writing=None, refused=None,
-        told=Told(name="", file_format=FileFormat.TEXT, header_lines=told),
+        facts=FolderFacts(name="", file_format=FileFormat.TEXT, header_lines=told),
     )  # fmt: skip
     assert listing.header_lines(given) == lines

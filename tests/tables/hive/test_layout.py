@@ -7,10 +7,10 @@ import pytest
 
 from packstone.errors import RefusedError
 from packstone.model.codec import dump_record
+from packstone.runs.folder import RunInfo
 from packstone.runs.liveness import ProcessIdentity
 from packstone.storage.local import LocalFileIO
 from packstone.storage.memory import MemoryFileIO
-from packstone.tables.hive.journal import RunInfo
 from packstone.tables.hive.layout import (
     TableLayout,
     check_not_nested,
@@ -120,7 +120,7 @@ def test_paths_of_a_run():
 def test_a_table_called_as_its_parent(packstone, tmp_path):
     """``sales/sales`` and ``sales`` are two tables with two state folders, in whichever order they are merged."""
     inner = text_files(tmp_path / "sales" / "sales" / "p=1")
-    outer = text_files(tmp_path / "sales" / "2024")
+    outer = text_files(tmp_path / "sales" / "p=2024")
     tables = [tmp_path / "sales" / "sales", tmp_path / "sales"]
     for table in tables:
         assert packstone("compact", table).code == 0

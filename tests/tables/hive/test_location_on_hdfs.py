@@ -7,8 +7,8 @@ import pytest
 from location_calls import catalog_of, open_published
 from metastore_lake import read_ids
 
-from packstone.model.merge_options import MergeOptions
 from packstone.storage.stores import open_store
+from packstone.tables.hive.options import HiveOptions
 
 OPTIONS = {"target_bytes": 10_000, "keep_days": 0}
 
@@ -54,7 +54,7 @@ def test_published_undone_and_cleaned(scene):
     path = scene.new()
     inside = path.removeprefix(scene.cluster.url)
     scene.cluster.client().set_permission(f"{inside}/dt=1/part-00006.parquet", 0o640)
-    outcome = opened(path).compact(MergeOptions(**OPTIONS))
+    outcome = opened(path).compact(HiveOptions(**OPTIONS))
     assert (outcome.status, outcome.files_before, outcome.files_after) == ("committed", 7, 2)
     version = f"{inside.rpartition('/')[0]}/.packstone/orders/versions/{outcome.run}/dt=1"
     assert catalog_of(path, open_store(path)).read()["dt=1"]["location"] == f"{scene.cluster.url}{version}"
@@ -63,7 +63,7 @@ def test_published_undone_and_cleaned(scene):
     assert oct(modes["part-00006.parquet"])[-3:] == "640"
     opened(path).restore(outcome.run)
     assert scene.rows(path) == scene.ids
-    assert opened(path).compact(MergeOptions(**OPTIONS)).status == "committed"
+    assert opened(path).compact(HiveOptions(**OPTIONS)).status == "committed"
     assert opened(path).clean().to_json()["files"] == 7 + 2  # the originals, and the folder that was undone
     assert scene.rows(path) == scene.ids
 

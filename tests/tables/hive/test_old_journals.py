@@ -8,7 +8,7 @@ from string import Template
 
 import pytest
 
-from packstone.service.hive_table import HiveTable
+from packstone.pipeline.table import Table
 
 RUN = "20250101T000000-0a1b2c"
 PROCESS = '{"host":"old-host","boot_id":"0","pid":4711,"started_ticks":99}'
@@ -64,7 +64,7 @@ def lines(root):
 
 def test_an_old_swap_is_finished_and_undone(old):
     """Recovery finishes it; then the run is listed, proved and restored: the originals, byte for byte, with modes."""
-    table = HiveTable(str(old / "orders"))
+    table = Table(str(old / "orders"))
     (action,) = table.recover(take_over=True).actions
     assert "dt=1" in action
     assert lines(old) == {f"packstone-{RUN}-00001m.csv": b"0\n1\n"}
@@ -76,7 +76,7 @@ def test_an_old_swap_is_finished_and_undone(old):
 
 def test_an_old_backup_is_cleaned(old):
     """Its time to keep is long over: a clean removes the recorded originals, and nothing else."""
-    table = HiveTable(str(old / "orders"))
+    table = Table(str(old / "orders"))
     table.recover(take_over=True)
     assert table.clean().to_json()["status"] != "nothing-to-do"
     assert not list(old.rglob("*.kept"))

@@ -6,10 +6,10 @@ import struct
 
 import pytest
 
-from packstone.model.merge_options import MergeOptions
-from packstone.service.hive_table import HiveTable
+from packstone.pipeline.table import Table
 from packstone.storage.faulty import FaultyFileIO
 from packstone.storage.local import LocalFileIO
+from packstone.tables.hive.options import HiveOptions
 
 
 def mode(path):
@@ -37,7 +37,7 @@ def test_kept_originals_are_as_private_as_they_were(lake, private):
     lake.parquet("country=DE/dt=1")
     lake.parquet("country=FR/dt=1")
     (lake.table / private).chmod(0o700)
-    HiveTable(str(lake.table)).compact(MergeOptions())
+    Table(str(lake.table)).compact(HiveOptions())
     state = lake.root / ".packstone" / "orders"
     kept = {path for path in state.rglob("*.kept") if not private or private in str(path.relative_to(state))}
     assert kept
@@ -52,7 +52,7 @@ def test_records_of_a_private_table(lake):
     lake.table.chmod(0o700)
     state = lake.root / ".packstone" / "orders"
     state.mkdir(parents=True)
-    HiveTable(str(lake.table)).compact(MergeOptions())
+    Table(str(lake.table)).compact(HiveOptions())
     assert mode(state) == 0o700
     assert not [path for path in state.rglob("*") if path.is_file() and reachable_by_others(path, lake.root)]
 
@@ -79,7 +79,7 @@ def test_staged_rows_are_read_by_nobody_else(lake):
     for path in folder.iterdir():
         path.chmod(0o640)
     io = Watching(lake.root / ".packstone" / "orders" / "staging")
-    HiveTable(str(lake.table), io=io).compact(MergeOptions())
+    Table(str(lake.table), io=io).compact(HiveOptions())
     assert io.folders == {0o700}
     assert io.files <= {0o600, 0o640}
     assert {mode(path) for path in folder.iterdir()} == {0o640}
@@ -91,7 +91,7 @@ def test_a_shared_table_stays_usable_by_its_group(lake):
     os.umask(0o002)
     lake.root.chmod(0o775)
     lake.table.chmod(0o770)
-    HiveTable(str(lake.table)).compact(MergeOptions())
+    Table(str(lake.table)).compact(HiveOptions())
     state = lake.root / ".packstone" / "orders"
     assert {mode(path) for path in (state, state / "runs", state / "owners")} == {0o770}
 
@@ -141,7 +141,7 @@ def test_a_default_acl_of_the_folder_above_opens_nothing(acl_lake, is_old):
     if is_old:
         state.mkdir(parents=True)  # by an earlier version, which let the entries be inherited
         assert names_stranger(state)
-    outcome = HiveTable(str(acl_lake.table)).compact(MergeOptions())
+    outcome = Table(str(acl_lake.table)).compact(HiveOptions())
     assert outcome.status == "committed"
     assert (mode(state), ACCESS in acls(state)) == (0o750, False)
     assert list(state.rglob("*.kept"))
@@ -153,7 +153,7 @@ def test_an_acl_of_the_table_is_that_of_its_state(acl_lake):
     """Who may enter the table by its ACL may read the records; the group, which may not, may not here either."""
     for path in (acl_lake.table, acl_lake.table / "dt=1"):
         os.setxattr(path, ACCESS, acl(user=5, group=0))
-    HiveTable(str(acl_lake.table)).compact(MergeOptions())
+    Table(str(acl_lake.table)).compact(HiveOptions())
     state = acl_lake.root / ".packstone" / "orders"
     assert acls(state) == {ACCESS: acl(user=5, group=0), DEFAULT: acl(user=5, group=0)}
     (kept,) = {path.parent for path in state.rglob("*.kept")}
@@ -167,7 +167,7 @@ def test_a_partition_without_the_tables_acl(acl_lake):
     """A partition that is closed to a user of the table's ACL has a backup that is."""
     os.setxattr(acl_lake.table, ACCESS, acl(user=5))
     (acl_lake.table / "dt=1").chmod(0o700)
-    HiveTable(str(acl_lake.table)).compact(MergeOptions())
+    Table(str(acl_lake.table)).compact(HiveOptions())
     (kept,) = {path.parent for path in (acl_lake.root / ".packstone").rglob("*.kept")}
     assert (mode(kept), acls(kept)) == (0o700, {})
 
@@ -186,5 +186,5 @@ def test_staging_inherits_no_acl(acl_lake):
 
     named: list[object] = []
     io = Looking(staging)
-    HiveTable(str(acl_lake.table), io=io).compact(MergeOptions())
+    Table(str(acl_lake.table), io=io).compact(HiveOptions())
     assert (io.folders, named) == ({0o700}, [])

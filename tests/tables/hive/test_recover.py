@@ -5,15 +5,15 @@ import shutil
 import time
 
 import pytest
+from hive_run import HiveRun
 
 from packstone.errors import ConflictError, UnavailableError
-from packstone.model.merge_options import MergeOptions
-from packstone.service.hive_table import HiveTable
-from packstone.service.run_session import RunSession
+from packstone.pipeline.table import Table
 from packstone.storage.faulty import Action, Fault, FaultyFileIO, Moment
 from packstone.storage.local import LocalFileIO
 from packstone.storage.memory import MemoryFileIO
 from packstone.storage.stores import open_store
+from packstone.tables.hive.options import HiveOptions
 from packstone.tables.hive.recover import recover_table
 
 MERGE = {"min_files": 2, "target_bytes": 1_700}
@@ -49,7 +49,7 @@ class Crashed:
 
     def recover(self, **options):
         """Recover; return the report."""
-        return HiveTable(self.path).recover(**options)
+        return Table(self.path).recover(**options)
 
     def now(self):
         """The visible files of the partition with their bytes."""
@@ -65,10 +65,10 @@ def crashed(lake, children):
 def test_nothing_to_do(lake):
     """A table that was never touched, and one that was merged properly, need no recovery and get no folder for it."""
     lake.parquet("dt=1")
-    table = HiveTable(str(lake.table))
+    table = Table(str(lake.table))
     assert table.recover().to_json()["status"] == "nothing-to-do"
     assert not (lake.root / ".packstone").exists()
-    table.compact(MergeOptions(min_files=2))
+    table.compact(HiveOptions(min_files=2))
     assert table.recover().to_json()["status"] == "nothing-to-do"
 
 
@@ -80,7 +80,7 @@ def test_forward_while_all_is_there(crashed, name, number):
     assert sorted(crashed.now()) == [f"packstone-{crashed.run}-{n:05d}m.parquet" for n in (1, 2)]
     assert crashed.lake.ids() == crashed.ids
     crashed.recover()
-    HiveTable(crashed.path).restore(crashed.run)
+    Table(crashed.path).restore(crashed.run)
     assert crashed.now() == crashed.before
 
 
@@ -128,7 +128,7 @@ def test_a_name_taken_twice_is_a_matter_for_a_person(crashed):
     assert report.to_json()["status"] == "conflict"
     assert "part-00000.parquet and its original" in report.left[0]
     assert (crashed.backup / "part-00000.parquet.kept").exists()
-    outcome = HiveTable(crashed.path).compact(MergeOptions(**MERGE))
+    outcome = Table(crashed.path).compact(HiveOptions(**MERGE))
     assert [unit.partition for unit in outcome.units] == ["dt=2", "dt=2"]
     (crashed.partition / "part-00000.parquet").unlink()
     assert "swap undone" in crashed.recover().actions[0]
@@ -142,7 +142,7 @@ def test_nobody_merges_on_a_half_swap(crashed):
     (crashed.partition / "part-00000.parquet").write_bytes(crashed.before["part-00002.parquet"])
     crashed.lake.parquet("dt=1", files=4)
     for _ in range(3):
-        outcome = HiveTable(crashed.path).compact(MergeOptions(**MERGE))
+        outcome = Table(crashed.path).compact(HiveOptions(**MERGE))
         assert outcome.status == "conflict"
         assert "left half-way by run" in outcome.skipped[-1].why
 
@@ -198,7 +198,7 @@ def test_half_a_move_by_link_of_an_output(crashed):
     """The same when an output has two names and another output is lost: it is taken out before originals return."""
     crashed.kill("move", 4)
     (published,) = crashed.partition.iterdir()
-    staging = crashed.state / "staging" / crashed.run / "w0001"
+    staging = crashed.state / "staging" / crashed.run / "w0001" / "s1"
     (waiting,) = staging.glob("*.data")
     first = waiting.name.replace("u000002", "u000001")
     os.link(published, staging / first)
@@ -219,10 +219,10 @@ def test_staging_of_a_dead_run_goes(crashed):
 def test_the_living_are_left_alone(lake, tree):
     """A run of this process that is at work keeps its staging and its partitions, whatever take_over says."""
     lake.parquet("dt=1")
-    table = HiveTable(str(lake.table))
-    with RunSession(table.journal, command="compact") as session:
+    table = Table(str(lake.table))
+    with HiveRun(table.open().journal, command="compact") as session:
         session.claim("dt=1")
-        staging = lake.root / ".packstone" / "orders" / "staging" / session.run
+        staging = lake.root / ".packstone" / "orders" / "staging" / session.id
         (staging / "w0001").mkdir(parents=True)
         for sure in (False, True):
             assert table.recover(take_over=sure).to_json()["status"] == "nothing-to-do"
@@ -233,14 +233,14 @@ def test_the_living_are_left_alone(lake, tree):
 def test_evidence_of_a_wrong_merge_is_kept(lake):
     """Staging that a run kept as evidence is not removed by the commands that follow."""
     lake.parquet("dt=1")
-    table = HiveTable(str(lake.table))
-    with RunSession(table.journal, command="compact") as session:
-        staging = lake.root / ".packstone" / "orders" / "staging" / session.run
+    table = Table(str(lake.table))
+    with HiveRun(table.open().journal, command="compact") as session:
+        staging = lake.root / ".packstone" / "orders" / "staging" / session.id
         staging.mkdir(parents=True)
         (staging / "wrong.data").write_bytes(b"wrong")
         session.keep_evidence = True
     table.recover()
-    table.compact(MergeOptions(min_files=2))
+    table.compact(HiveOptions(min_files=2))
     assert (staging / "wrong.data").exists()
 
 
@@ -249,10 +249,10 @@ def test_a_run_without_a_name_is_given_a_minute(lake):
     lake.parquet("dt=1")
     nameless = lake.root / ".packstone" / "orders" / "runs" / "20240101T000000-abcdef"
     nameless.mkdir(parents=True)
-    HiveTable(str(lake.table)).recover()
+    Table(str(lake.table)).recover()
     assert nameless.exists()
     os.utime(nameless, (time.time() - 120, time.time() - 120))
-    HiveTable(str(lake.table)).recover()
+    Table(str(lake.table)).recover()
     assert not nameless.exists()
 
 
@@ -274,13 +274,13 @@ def test_a_failed_swap_is_mended_while_its_process_lives(lake, is_short):
     """A failure of a moment is undone at once; one that stays does not lock the partition until a restart."""
     lake.parquet("dt=1", files=4)
     before = lake.ids()
-    table = HiveTable(str(lake.table))
+    table = Table(str(lake.table))
     counting = FaultyFileIO(LocalFileIO())
     copy = shutil.copytree(lake.root, lake.root.with_name("copy"))
-    HiveTable(str(copy / "orders"), io=counting).compact(MergeOptions(**MERGE))
+    Table(str(copy / "orders"), io=counting).compact(HiveOptions(**MERGE))
     step = [at for at, name in enumerate(counting.steps) if name.startswith("move")][2]
     short = FaultyFileIO(LocalFileIO(), fault=Fault(step=step, action=Action.FAIL, moment=Moment.AFTER))
-    outcome = HiveTable(str(lake.table), io=short if is_short else FailingFrom(step)).compact(MergeOptions(**MERGE))
+    outcome = Table(str(lake.table), io=short if is_short else FailingFrom(step)).compact(HiveOptions(**MERGE))
     assert outcome.status == "failed"
     if is_short:
         assert "was undone" in outcome.skipped[-1].why
@@ -295,10 +295,10 @@ def test_a_failed_swap_is_mended_while_its_process_lives(lake, is_short):
 def test_a_run_taken_for_dead_stops(lake, monkeypatch):
     """A run on another host that slept beyond its lease finds out before it moves anything, and after."""
     lake.parquet("dt=1")
-    table = HiveTable(str(lake.table))
-    with RunSession(table.journal, command="compact") as sleeper:
+    table = Table(str(lake.table))
+    with HiveRun(table.open().journal, command="compact") as sleeper:
         sleeper.claim("dt=1")
-        table.journal.fence_run(sleeper.run)
+        table.open().journal.runs.fence(sleeper.id)
         with pytest.raises(ConflictError, match="taken for dead"):
             sleeper.check_owned("dt=1")
 
@@ -309,7 +309,7 @@ def test_a_state_folder_that_cannot_be_written(lake):
     for step in range(3):
         io = FaultyFileIO(LocalFileIO(), fault=Fault(step=step, action=Action.FAIL))
         with pytest.raises(UnavailableError, match="cannot be written"):
-            HiveTable(str(lake.table), io=io).compact(MergeOptions(min_files=2))
+            Table(str(lake.table), io=io).compact(HiveOptions(min_files=2))
         assert not (lake.root / ".packstone").exists()
 
 
@@ -330,18 +330,18 @@ def test_what_a_killed_plan_left_is_removed_after_a_day(lake, packstone):
 def test_recover_removes_old_plans_on_every_store(request, store):
     """Without any run too: answers of a plan go a day after the last of them was written, not before."""
     io, table = _open(request, store)
-    journal = HiveTable(table, io=io).journal
+    journal = Table(table, io=io).open().journal
     plans = [f"{journal.layout.state}/staging/{name}/facts-0001" for name in ("plan-killed", "kept-by-somebody")]
     for folder in plans:
         io.make_dirs(folder)
         io.replace(f"{folder}/answer-0.json", b"{}")
-    HiveTable(table, io=io).recover()
+    Table(table, io=io).recover()
     assert [io.stat(folder) is not None for folder in plans] == [True, True]  # it may be at work
     written = io.stat(f"{plans[0]}/answer-0.json").mtime_ns / 1e9
-    with RunSession(journal, command="recover") as session:
-        recover_table(journal, me=session.me, now_seconds=written + 86_000)
+    with HiveRun(journal, command="recover") as session:
+        recover_table(journal, me=session.owner, now_seconds=written + 86_000)
         assert io.stat(plans[0]) is not None
-        assert recover_table(journal, me=session.me, now_seconds=written + 90_000) == ()
+        assert recover_table(journal, me=session.owner, now_seconds=written + 90_000) == ()
     assert [io.stat(folder) is not None for folder in plans] == [False, True]
 
 

@@ -4,24 +4,24 @@ import os
 import time
 
 import pytest
+from hive_run import HiveRun
 
 from packstone.errors import ConflictError, InvalidInputError, RefusedError
-from packstone.model.merge_options import MergeOptions
-from packstone.service.hive_table import HiveTable
-from packstone.service.run_session import RunSession
-from packstone.tables.hive.plan_partition import MAX_FILES_A_ROUND
+from packstone.pipeline.table import Table
+from packstone.tables.hive.options import HiveOptions
+from packstone.tables.hive.plan import MAX_FILES_A_ROUND
 
 
 def merge(lake, **options):
     """Merge all of the table's small files; return the run."""
-    outcome = HiveTable(str(lake.table)).compact(MergeOptions(**{"min_files": 2, **options}))
+    outcome = Table(str(lake.table)).compact(HiveOptions(**{"min_files": 2, **options}))
     assert outcome.status == "committed", outcome.skipped
     return outcome.run
 
 
 def restore(lake, run):
     """Undo a run."""
-    return HiveTable(str(lake.table)).restore(run)
+    return Table(str(lake.table)).restore(run)
 
 
 def test_the_originals_come_back_byte_for_byte(lake, tree):
@@ -33,7 +33,7 @@ def test_the_originals_come_back_byte_for_byte(lake, tree):
     assert tree(lake.table) != before
     report = restore(lake, run)
     assert tree(lake.table) == before
-    assert (report.partitions, report.files_restored, report.files_removed) == (("", "dt=1", "dt=2/h=01"), 9, 3)
+    assert (report.parts, report.files_restored, report.files_removed) == (("", "dt=1", "dt=2/h=01"), 9, 3)
     assert report.to_json()["status"] == "restored"
     assert list((lake.root / ".packstone" / "orders" / "backup").iterdir()) == []
 
@@ -81,7 +81,7 @@ def test_refused_if_merged_again_naming_the_run(lake, tree):
     lake.parquet("dt=1", files=3)
     second = merge(lake)
     before = tree(lake.table)
-    with pytest.raises(RefusedError, match=f"merged again by run {second}; restore that one first"):
+    with pytest.raises(RefusedError, match=f"merged again by run {second}; restore that run first"):
         restore(lake, first)
     assert tree(lake.table) == before
     restore(lake, second)
@@ -93,9 +93,9 @@ def test_refused_if_the_originals_were_cleaned(lake, tree):
     """Nothing is undone by halves: without originals the merged files stay."""
     lake.parquet("dt=1")
     run = merge(lake, keep_days=0)
-    HiveTable(str(lake.table)).clean()
+    Table(str(lake.table)).clean()
     before = tree(lake.table)
-    with pytest.raises(RefusedError, match="cleaned away"):
+    with pytest.raises(RefusedError, match="deleted by `clean`"):
         restore(lake, run)
     assert tree(lake.table) == before
 
@@ -142,7 +142,7 @@ def test_refused_if_the_partition_was_dropped(lake):
     for path in (lake.table / "dt=1").iterdir():
         path.unlink()
     (lake.table / "dt=1").rmdir()
-    with pytest.raises(RefusedError, match="was removed; make it again"):
+    with pytest.raises(RefusedError, match="was removed; create it again"):
         restore(lake, run)
     assert not (lake.table / "dt=1").exists()
 
@@ -151,10 +151,10 @@ def test_several_rounds_are_undone_backwards(lake, tree, monkeypatch):
     """A run that merged a partition in rounds, later ones taking up the outputs of earlier ones, is undone as one."""
     lake.parquet("dt=1", files=9)
     before = tree(lake.table)
-    monkeypatch.setattr("packstone.tables.hive.plan_partition.MAX_FILES_A_ROUND", 3)
+    monkeypatch.setattr("packstone.tables.hive.plan.MAX_FILES_A_ROUND", 3)
     assert MAX_FILES_A_ROUND == 10_000
     run = merge(lake)
-    swaps = list(HiveTable(str(lake.table)).journal.read_intents(run))
+    swaps = list(Table(str(lake.table)).open().journal.read_intents(run))
     assert len(swaps) > 1
     restore(lake, run)
     assert tree(lake.table) == before
@@ -173,8 +173,8 @@ def test_a_living_owner_is_not_disturbed(lake, tree):
     lake.parquet("dt=2")
     run = merge(lake)
     before = tree(lake.table)
-    table = HiveTable(str(lake.table))
-    with RunSession(table.journal, command="compact") as other:
+    table = Table(str(lake.table))
+    with HiveRun(table.open().journal, command="compact") as other:
         other.claim("dt=2")
         with pytest.raises(ConflictError, match="being worked on"):
             restore(lake, run)

@@ -5,11 +5,11 @@ import shutil
 import pytest
 
 from packstone.errors import RefusedError
-from packstone.model.merge_options import MergeOptions
-from packstone.service.hive_table import HiveTable
+from packstone.pipeline.table import Table
 from packstone.storage.local import LocalFileIO
+from packstone.tables.hive.options import HiveOptions
 
-OPTIONS = MergeOptions(min_files=3)
+OPTIONS = HiveOptions(min_files=3)
 OWN_FOLDERS = ("runs", "staging", "backup", "owners", "versions", "deaths", "unrecorded")
 
 
@@ -33,7 +33,7 @@ def test_what_is_not_a_folder_is_refused_first(lake, state, tree, name, kind):
         (state / name).symlink_to(outside if kind == "link" else outside / "nowhere")
     before = tree(lake.table)
     with pytest.raises(RefusedError, match=rf"orders/{name} is a (link|file) and not a folder; nothing was changed"):
-        HiveTable(str(lake.table)).compact(OPTIONS)
+        Table(str(lake.table)).compact(OPTIONS)
     assert (tree(lake.table), list(outside.iterdir())) == (before, [])
     assert [path.name for path in state.iterdir()] == [name]
 
@@ -73,13 +73,13 @@ class Exchanging(LocalFileIO):
 def test_a_folder_exchanged_during_the_swap(lake, state, tree, name, moment):
     """What had moved goes back at once: readers see every row, and no swap is left half-way."""
     before = tree(lake.table)
-    outcome = HiveTable(str(lake.table), io=Exchanging(state / name, moment)).compact(OPTIONS)
+    outcome = Table(str(lake.table), io=Exchanging(state / name, moment)).compact(OPTIONS)
     assert f"{state}/{name} is a link" in outcome.skipped[-1].why
     assert outcome.units == ()
     assert tree(lake.table) == before
     (state / name).unlink()
-    assert HiveTable(str(lake.table)).recover().to_json()["status"] == "nothing-to-do"
-    assert HiveTable(str(lake.table)).compact(OPTIONS).status == "committed"
+    assert Table(str(lake.table)).recover().to_json()["status"] == "nothing-to-do"
+    assert Table(str(lake.table)).compact(OPTIONS).status == "committed"
 
 
 class ExchangingForOthers(Exchanging):
@@ -100,12 +100,12 @@ class ExchangingForOthers(Exchanging):
 def test_files_of_others_do_not_come_back_as_originals(lake, state):
     """If a link shows other files in place of the originals, they stay out; with the folder back all is finished."""
     before = lake.ids()
-    outcome = HiveTable(str(lake.table), io=ExchangingForOthers(state / "backup", "after")).compact(OPTIONS)
+    outcome = Table(str(lake.table), io=ExchangingForOthers(state / "backup", "after")).compact(OPTIONS)
     assert outcome.status == "failed"
     assert not list(lake.table.rglob("*.parquet"))
     (state / "backup").unlink()
     shutil.move(lake.root / ".packstone" / "aside" / "real", state / "backup")
-    HiveTable(str(lake.table)).recover()
+    Table(str(lake.table)).recover()
     assert lake.ids() == before
 
 
@@ -122,11 +122,11 @@ class Refusing(LocalFileIO):
 def test_a_move_that_is_refused_undoes_the_swap(lake, state, tree):
     """Rows do not wait for ``recover`` in a backup: the originals are back when the run ends, with the reason."""
     before = tree(lake.table)
-    outcome = HiveTable(str(lake.table), io=Refusing()).compact(OPTIONS)
+    outcome = Table(str(lake.table), io=Refusing()).compact(OPTIONS)
     assert "failed and was undone: The storage failed: Operation not permitted" in outcome.skipped[-1].why
     assert tree(lake.table) == before
     assert not list(state.rglob("*.kept"))
-    assert HiveTable(str(lake.table)).recover().to_json()["status"] == "nothing-to-do"
+    assert Table(str(lake.table)).recover().to_json()["status"] == "nothing-to-do"
 
 
 def test_recover_goes_back_where_it_cannot_go_forward(lake, state, tree, children, tmp_path):
@@ -140,6 +140,6 @@ def test_recover_goes_back_where_it_cannot_go_forward(lake, state, tree, childre
     fault = {"step": step, "action": "kill", "moment": "after"}
     assert children.run("compact", path=str(lake.table), min_files=3, fault=fault)["status"] == -9
     assert len(list(state.rglob("*.kept"))) == 2
-    report = HiveTable(str(lake.table), io=Refusing()).recover()
+    report = Table(str(lake.table), io=Refusing()).recover()
     assert "swap undone" in report.actions[0]
     assert tree(lake.table) == before

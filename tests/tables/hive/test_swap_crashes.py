@@ -12,10 +12,10 @@ import duckdb
 import pytest
 
 from packstone.errors import PackstoneError
-from packstone.model.merge_options import MergeOptions
-from packstone.service.hive_table import HiveTable
+from packstone.pipeline.table import Table
 from packstone.storage.faulty import Action, Fault, FaultyFileIO, Moment
 from packstone.storage.local import LocalFileIO
+from packstone.tables.hive.options import HiveOptions
 
 MERGE = {"target_bytes": 1_700, "min_files": 2}  # dt=1: four files become two; dt=2: two become one
 MOMENTS = ("before", "after")
@@ -47,7 +47,7 @@ class Scene:
 
     def table(self, io=None):
         """Open the table."""
-        return HiveTable(self.path, io=io)
+        return Table(self.path, io=io)
 
     def rows(self):
         """The ids of all rows, by DuckDB."""
@@ -62,7 +62,7 @@ class Scene:
 
     def check_usable(self, where):
         """The table can be merged again, and restoring all runs gives the original files back, byte for byte."""
-        outcome = self.table().compact(MergeOptions(**MERGE))
+        outcome = self.table().compact(HiveOptions(**MERGE))
         assert outcome.status in ("committed", "nothing-to-do"), (where, outcome.skipped)
         assert self.rows() == self.ids, where
         assert sum(name.startswith("part-") for name in self.lake.names("dt=1")) == 0, where
@@ -71,8 +71,8 @@ class Scene:
 
     def restore_all(self):
         """Undo every run, newest first."""
-        journal = self.table().journal
-        infos = [journal.read_run_info(run) for run in journal.list_runs()]
+        journal = self.table().open().journal
+        infos = [journal.runs.read_info(run) for run in journal.list_runs()]
         for info in sorted((info for info in infos if info is not None), key=lambda info: info.started_at)[::-1]:
             self.table().restore(info.run)
 
@@ -157,6 +157,7 @@ def swap_span(steps):
     return range(inside[0], inside[-1] + 1)
 
 
+@pytest.mark.slow
 def test_recovery_killed_at_every_step(scene, children):
     """A recovery that is killed leaves nothing that the next one cannot mend: forward, and back."""
     steps = learn_steps(scene, children, "compact", **MERGE)
@@ -202,7 +203,7 @@ def test_rolling_back_killed_at_every_step(scene, children):
 @pytest.mark.parametrize("moment", MOMENTS)
 def test_restore_killed_at_every_step(scene, children, moment):
     """A restore that is killed is finished by recovery or not begun; repeating it gives the originals back."""
-    run = scene.table().compact(MergeOptions(**MERGE)).run
+    run = scene.table().compact(HiveOptions(**MERGE)).run
     scene.save("merged")
     steps = learn_steps(scene, children, "restore", start="merged", run=run)
     for step, name in enumerate(steps):
@@ -218,7 +219,7 @@ def test_restore_killed_at_every_step(scene, children, moment):
 
 def test_compaction_finishes_a_killed_restore(scene, children):
     """A half-done restore is no state to merge on: the next compaction finishes it first, and no row is lost."""
-    run = scene.table().compact(MergeOptions(**MERGE)).run
+    run = scene.table().compact(HiveOptions(**MERGE)).run
     scene.save("merged")
     steps = learn_steps(scene, children, "restore", start="merged", run=run)
     for step, name in enumerate(steps):
@@ -232,7 +233,7 @@ def test_compaction_finishes_a_killed_restore(scene, children):
 @pytest.mark.parametrize("moment", MOMENTS)
 def test_clean_killed_at_every_step(scene, children, moment):
     """A clean that is killed is finished by the next one; the merged rows are never touched."""
-    run = scene.table().compact(MergeOptions(**MERGE, keep_days=0)).run
+    run = scene.table().compact(HiveOptions(**MERGE, keep_days=0)).run
     scene.save("merged")
     merged = scene.tree(scene.lake.table)
     steps = learn_steps(scene, children, "clean", start="merged")
@@ -263,7 +264,7 @@ def test_storage_fails_at_every_step_of_a_compaction(scene, children, action, mo
         where = f"{action} {moment} step {step}: {name}"
         io = FaultyFileIO(LocalFileIO(), fault=Fault(step=step, action=action, moment=moment))
         try:
-            scene.table(io).compact(MergeOptions(**MERGE))
+            scene.table(io).compact(HiveOptions(**MERGE))
         except PackstoneError as error:
             assert error.message.count("\n") == 0, where  # noqa: PT017 - there may be no error
         scene.table().recover()
@@ -293,7 +294,7 @@ def test_storage_fails_at_every_step_of_a_recovery(scene, children, moment):
 @pytest.mark.parametrize("call", ["restore", "clean"])
 def test_storage_fails_at_every_step_of_undoing(scene, children, call):
     """A restore or clean that cannot write can be repeated; rows are never lost."""
-    run = scene.table().compact(MergeOptions(**MERGE, keep_days=0)).run
+    run = scene.table().compact(HiveOptions(**MERGE, keep_days=0)).run
     arguments = {"run": run} if call == "restore" else {}
     scene.save("merged")
     for step, name in enumerate(learn_steps(scene, children, call, start="merged", **arguments)):

@@ -1,6 +1,7 @@
 """Publishing by location: what readers see, and a real SIGKILL at every step of it."""
 
 import json
+import os
 import shutil
 from functools import partial
 from pathlib import Path
@@ -9,16 +10,16 @@ import pytest
 from location_calls import FileCatalog, catalog_of, open_published
 from metastore_lake import read_ids
 
+from packstone.catalog.named_table import CheckedCatalog
 from packstone.errors import RefusedError, UnavailableError
-from packstone.model.filters import Filters
-from packstone.model.merge_options import MergeOptions
+from packstone.model.limits import Filters
+from packstone.pipeline.compact import Compaction
+from packstone.pipeline.table import Table
 from packstone.runs.engine import InlineEngine
-from packstone.service.hive_table import HiveTable
-from packstone.service.location_catalog import CheckedCatalog
-from packstone.service.merge_run import MergeRun
 from packstone.storage.local import LocalFileIO
-from packstone.tables.hive.layout import home_of
-from packstone.tables.hive.switch import new_location
+from packstone.tables.hive.layout import table_of_version
+from packstone.tables.hive.options import HiveOptions
+from packstone.tables.hive.relocate import new_location
 
 MERGE = {"target_bytes": 1_700, "threshold_bytes": 2_000, "min_files": 2}
 MOMENTS = ("before", "after")
@@ -62,7 +63,7 @@ class Scene:
 
     def restore_all(self):
         """Undo every run that published something, newest first."""
-        journal = open_published(self.path).journal
+        journal = open_published(self.path).open().journal
         for run in reversed(journal.list_runs()):
             if any(journal.has_mark(intent, "done") for intent in journal.read_intents(run)):
                 open_published(self.path).restore(run)
@@ -76,8 +77,8 @@ def scene(lake, tree, tmp_path):
 
 def test_hazard_16_a_new_folder_whole_or_the_old_one(scene):
     """The old folder is untouched, the new one has all rows, big files and markers too, and the numbers are right."""
-    outcome = open_published(scene.path).compact(MergeOptions(**MERGE))
-    assert (outcome.status, outcome.swap_ms) == ("committed", 0.0)
+    outcome = open_published(scene.path).compact(HiveOptions(**MERGE))
+    assert (outcome.status, outcome.reader_gap_ms) == ("committed", 0.0)
     assert scene.tree(scene.lake.table) == scene.before
     assert scene.rows() == scene.ids
     folder = scene.folder("dt=1")
@@ -86,7 +87,20 @@ def test_hazard_16_a_new_folder_whole_or_the_old_one(scene):
     facts = catalog_of(scene.path).read()["dt=1"]
     data = [path for path in folder.iterdir() if not path.name.startswith("_")]
     assert (facts["numFiles"], facts["totalSize"]) == (len(data), sum(path.stat().st_size for path in data))
-    assert open_published(scene.path).compact(MergeOptions(**MERGE)).status == "nothing-to-do"
+    assert open_published(scene.path).compact(HiveOptions(**MERGE)).status == "nothing-to-do"
+
+
+def test_a_young_file_keeps_its_partition_where_it_is(scene):
+    """A new location takes the whole partition, so one file within the least age keeps all of it out."""
+    for path in scene.lake.table.rglob("*.parquet"):
+        os.utime(path, (1_700_000_000, 1_700_000_000))
+    os.utime(next((scene.lake.table / "dt=2").iterdir()))
+    outcome = open_published(scene.path).compact(HiveOptions(**MERGE), filters=Filters(min_age_seconds=3600))
+    assert {unit.partition for unit in outcome.units} == {"dt=1"}
+    (skip,) = [skip for skip in outcome.skipped if skip.what == "dt=2"]
+    assert (skip.kind, "a new location takes the whole partition" in skip.why) == ("filtered", True)
+    assert scene.folder("dt=2") == scene.lake.table / "dt=2"
+    assert scene.rows() == scene.ids
 
 
 class CountingEngine(InlineEngine):
@@ -109,9 +123,7 @@ def test_what_stays_as_it_is_is_copied_by_tasks(scene):
     for name in big:
         (text / name).chmod(0o640)
     engine = CountingEngine(LocalFileIO())
-    outcome = open_published(scene.path, engine=engine).compact(
-        MergeOptions(**MERGE), filters=Filters(where="dt = '2'")
-    )
+    outcome = open_published(scene.path, engine=engine).compact(HiveOptions(**MERGE), filters=Filters(where="dt = '2'"))
     assert (outcome.status, engine.tasks) == ("committed", [["copy"], ["copy", "rewrite"]])
     folder = scene.folder("dt=2")
     assert {name: (folder / name).read_bytes() for name in big} == big
@@ -121,14 +133,14 @@ def test_what_stays_as_it_is_is_copied_by_tasks(scene):
 def test_a_file_that_changes_after_it_was_copied_is_copied_anew(scene, monkeypatch):
     """The copy that waits is of what the file was; what is published is what it is."""
     big = scene.lake.table / "dt=1" / "part-00004.parquet"
-    run_units = MergeRun._run_units
+    run_units = Compaction._run_units
 
-    def change(self, wave, staging):
-        run_units(self, wave, staging)
+    def change(self, *args, **kwargs):
+        run_units(self, *args, **kwargs)
         big.write_bytes(big.read_bytes() + b"more")
 
-    monkeypatch.setattr(MergeRun, "_run_units", change)
-    open_published(scene.path).compact(MergeOptions(**MERGE), filters=Filters(where="dt = '1'"))
+    monkeypatch.setattr(Compaction, "_run_units", change)
+    open_published(scene.path).compact(HiveOptions(**MERGE), filters=Filters(where="dt = '1'"))
     assert (scene.folder("dt=1") / big.name).read_bytes() == big.read_bytes()
 
 
@@ -174,7 +186,7 @@ def test_killed_at_every_step(scene, children, moment):
     def check(where):
         assert scene.rows() == scene.ids, where
         open_published(scene.path).recover()
-        open_published(scene.path).compact(MergeOptions(**MERGE))
+        open_published(scene.path).compact(HiveOptions(**MERGE))
         check_compaction(scene, where)
 
     kill_at(scene, children, "location_compact", steps=steps, moment=moment, check=check, **MERGE)
@@ -183,7 +195,7 @@ def test_killed_at_every_step(scene, children, moment):
 @pytest.fixture
 def published(scene):
     """A published table in which a file arrived since; answers with the run and the rows."""
-    outcome = open_published(scene.path).compact(MergeOptions(**MERGE, keep_days=0))
+    outcome = open_published(scene.path).compact(HiveOptions(**MERGE, keep_days=0))
     scene.lake._next = 500
     newer = scene.lake.parquet("new", files=1)
     shutil.move(next(newer.iterdir()), scene.folder("dt=1") / "newer.parquet")
@@ -211,14 +223,14 @@ def test_hazard_42_restore_takes_newer_files_along(scene, published):
     """What arrived in the new folder since is in the old one afterwards, with the originals."""
     run, rows = published
     report = open_published(scene.path).restore(run)
-    assert (report.files_restored, report.partitions) == (7, ("dt=1", "dt=2"))
+    assert (report.files_restored, report.parts) == (7, ("dt=1", "dt=2"))
     check_restored(scene, run, rows, "restored")
     assert "newer.parquet" in scene.lake.names("dt=1")
 
 
 def test_a_reader_in_the_middle_of_a_restore_reads_on(scene):
     """The folder that was published stays for as many days as an old one would."""
-    outcome = open_published(scene.path).compact(MergeOptions(**MERGE, keep_days=7))
+    outcome = open_published(scene.path).compact(HiveOptions(**MERGE, keep_days=7))
     folder = scene.folder("dt=1")
     reading = {path: path.read_bytes() for path in folder.iterdir()}
     report = open_published(scene.path).restore(outcome.run)
@@ -232,10 +244,10 @@ def test_what_was_restored_stays_where_readers_are_sent(scene, published):
     run, _ = published
     folder = scene.folder("dt=1")
     open_published(scene.path).restore(run)
-    assert len(HiveTable(scene.path).clean().to_json()["left_alone"]) == 2  # without the metastore nothing is known
+    assert len(Table(scene.path).clean().to_json()["left_alone"]) == 2  # without the metastore nothing is known
     catalog_of(scene.path).set_location("sales.orders", "dt=1", location=f"file:{folder}", numbers={})
     cleaned = open_published(scene.path).clean().to_json()
-    assert (cleaned["files"], cleaned["left_alone"]) == (1, [f"{folder} is where the metastore says the rows are"])
+    assert (cleaned["files"], cleaned["left_alone"]) == (1, [f"{folder} is the location in the metastore"])
     assert folder.exists()
 
 
@@ -263,8 +275,8 @@ def test_restore_killed_at_every_step(scene, children, published, moment):
 
 def test_keep_days(scene):
     """Old folders go when their time is over, and only where the metastore says that nobody reads them."""
-    open_published(scene.path).compact(MergeOptions(**MERGE, keep_days=0))
-    blind = HiveTable(scene.path).clean().to_json()
+    open_published(scene.path).compact(HiveOptions(**MERGE, keep_days=0))
+    blind = Table(scene.path).clean().to_json()
     assert (blind["files"], len(blind["left_alone"])) == (0, 2)
     assert open_published(scene.path).clean(dry_run=True).to_json()["files"] == 8
     catalog = catalog_of(scene.path)
@@ -292,10 +304,10 @@ def test_a_file_that_arrives_meanwhile_is_a_conflict(scene, monkeypatch):
             scene.lake.parquet("dt=1", files=1)
 
     monkeypatch.setattr(type(catalog), "set_location", late)
-    outcome = table.compact(MergeOptions(**MERGE))
+    outcome = table.compact(HiveOptions(**MERGE))
     assert outcome.status == "partial"
     (skip,) = [one for one in outcome.skipped if one.kind == "conflict"]
-    assert "arrived in the last moment" in skip.why
+    assert "arrived during the commit" in skip.why
     assert scene.folder("dt=1") == scene.lake.table / "dt=1"
     assert catalog.read()["dt=1"]["numFiles"] == 6
     left = scene.lake.root / ".packstone" / "orders" / "versions" / outcome.run / "dt=1"
@@ -319,17 +331,17 @@ def test_another_metastore_is_never_changed(scene, tmp_path):
         Path(tmp_path / "other.catalog").write_text(json.dumps(there), encoding="utf-8")
         before = mine.read()
         table = open_published(scene.path, catalog=CheckedCatalog(reader=mine, client=other))
-        outcome = table.compact(MergeOptions(**MERGE))
+        outcome = table.compact(HiveOptions(**MERGE))
         assert (outcome.status, mine.read(), other.read()) == ("conflict", before, there)
-        assert "knows another metastore than --metastore" in outcome.skipped[-1].why
+        assert "uses another metastore than --metastore" in outcome.skipped[-1].why
         assert not list((scene.lake.root / ".packstone" / "orders").rglob("*.parquet"))
     gone = open_published(scene.path, catalog=CheckedCatalog(reader=mine, client=AwayCatalog()))
-    outcome = gone.compact(MergeOptions(**MERGE))
+    outcome = gone.compact(HiveOptions(**MERGE))
     assert (outcome.status, mine.read()) == ("failed", before)
     assert not list((scene.lake.root / ".packstone" / "orders").rglob("*.parquet"))
     assert outcome.skipped[-1].why == "Hive's metastore does not answer; nothing was changed."
     same = open_published(scene.path, catalog=CheckedCatalog(reader=mine, client=mine))
-    assert (same.compact(MergeOptions(**MERGE)).status, scene.rows()) == ("committed", scene.ids)
+    assert (same.compact(HiveOptions(**MERGE)).status, scene.rows()) == ("committed", scene.ids)
 
 
 def test_recovery_needs_the_metastore(scene, children):
@@ -339,7 +351,7 @@ def test_recovery_needs_the_metastore(scene, children):
     at = next(number for number, name in enumerate(steps) if "catalog" in name)
     fault = {"step": at, "action": "kill", "moment": "after"}
     children.run("location_compact", path=scene.path, fault=fault, **MERGE)
-    report = HiveTable(scene.path, io=LocalFileIO()).recover().to_json()
+    report = Table(scene.path, io=LocalFileIO()).recover().to_json()
     assert report["status"] == "conflict"
     assert "run `packstone recover sales.orders --metastore URL`" in report["left_alone"][0]
     assert open_published(scene.path).recover().to_json()["status"] == "recovered"
@@ -348,28 +360,28 @@ def test_recovery_needs_the_metastore(scene, children):
 
 def test_the_old_folder_by_its_path(scene):
     """Its files are what nobody reads any more: refused, with the run and the new place, until the run is undone."""
-    run = open_published(scene.path).compact(MergeOptions(**MERGE)).run
-    outcome = HiveTable(scene.path).compact(MergeOptions(**MERGE))
+    run = open_published(scene.path).compact(HiveOptions(**MERGE)).run
+    outcome = Table(scene.path).compact(HiveOptions(**MERGE))
     assert (outcome.status, len(outcome.skipped)) == ("refused", 2)
     place = f"file:{scene.folder('dt=1')}; give sales.orders by its name, with --metastore"
     assert outcome.skipped[0].why == f"run {run} published the partition at {place}"
-    assert {one["hazard"] for one in HiveTable(scene.path).health().hazards} == {"old-folder"}
+    assert {one.name for one in Table(scene.path).health().hazards} == {"old-folder"}
     assert scene.tree(scene.lake.table) == scene.before
     open_published(scene.path).restore(run)
-    assert HiveTable(scene.path).plan(MergeOptions(**MERGE)).outcome.status == "planned"
+    assert Table(scene.path).plan(HiveOptions(**MERGE)).outcome.status == "planned"
 
 
 def test_merged_again_by_location(scene):
     """A second publication begins where the first ended; the first can be undone only after the second."""
-    first = open_published(scene.path).compact(MergeOptions(**MERGE)).run
+    first = open_published(scene.path).compact(HiveOptions(**MERGE)).run
     more = scene.folder("dt=1")
     scene.lake._next = 700
     for path in list(scene.lake.parquet("more", files=4).iterdir()):
         shutil.move(path, more / path.name)
     rows = scene.rows()
-    second = open_published(scene.path).compact(MergeOptions(**MERGE)).run
+    second = open_published(scene.path).compact(HiveOptions(**MERGE)).run
     assert scene.rows() == rows
-    with pytest.raises(RefusedError, match=f"is at .*{second}.* by now; if a later run published it there"):
+    with pytest.raises(RefusedError, match=f"is now at .*{second}.*; if a later run published it there"):
         open_published(scene.path).restore(first)
     open_published(scene.path).restore(second)
     assert (scene.rows(), scene.folder("dt=1")) == (rows, more)
@@ -382,14 +394,14 @@ def test_a_table_without_partitions(scene):
     shutil.copytree(path, whole)
     before, place = scene.tree(whole), f"{whole}.catalog"
     Path(place).write_text(json.dumps({"": {"location": f"file:{whole}"}}), encoding="utf-8")
-    outcome = open_published(str(whole)).compact(MergeOptions(**MERGE))
+    outcome = open_published(str(whole)).compact(HiveOptions(**MERGE))
     found = Path(json.loads(Path(place).read_text())[""]["location"].removeprefix("file:"))
     assert found == scene.lake.root / ".packstone" / "whole" / "versions" / outcome.run / "whole"
-    assert home_of(str(found)) == str(whole)
+    assert table_of_version(str(found)) == str(whole)
     assert read_ids(found) == read_ids(whole)
     open_published(str(whole)).restore(outcome.run)
     assert (scene.tree(whole), found.exists()) == (before, True)
-    open_published(str(whole)).compact(MergeOptions(**MERGE, keep_days=0))
+    open_published(str(whole)).compact(HiveOptions(**MERGE, keep_days=0))
     assert open_published(str(whole)).clean().to_json()["files"] == 3
     assert list(whole.iterdir()) == []  # the table's own folder stays
 

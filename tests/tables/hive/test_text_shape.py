@@ -7,16 +7,8 @@ import pandas as pd
 import polars as pl
 import pytest
 
-from packstone.tables.hive.text_shape import (
-    FREE_TEXT,
-    ONE_COLUMN,
-    RAGGED,
-    LineEnd,
-    Reading,
-    agree_on_readings,
-    find_line_end,
-    read_shape,
-)
+from packstone.tables.hive.file_facts import FREE_TEXT, ONE_COLUMN, RAGGED, Reading
+from packstone.tables.hive.text_facts import LineEnd, agree_on_readings, find_line_end, read_shape
 
 ROWS = 300
 
@@ -136,13 +128,13 @@ def test_line_ends_that_are_left_alone(packstone, lake, tree, text, why, pack):
 def test_the_end_of_a_long_file_counts(packstone, lake, tree):
     """A file whose line ends or columns change behind what is looked at first is not joined with others."""
     long = lines(1) * 40
-    lake.text("crlf", {f"f{at}.csv": long + b"1,2\r\n" * 50 for at in range(6)})
-    lake.text("wide", {f"f{at}.csv": long + b"1,2,3\n" * 50 for at in range(6)})
+    lake.text("p=crlf", {f"f{at}.csv": long + b"1,2\r\n" * 50 for at in range(6)})
+    lake.text("p=wide", {f"f{at}.csv": long + b"1,2,3\n" * 50 for at in range(6)})
     before = tree(lake.table)
     done = packstone("compact", lake.table, "--format", "json")
     assert (done.json["units"], tree(lake.table)) == ([], before)
-    assert "different ways" in done.skipped("crlf/f0.csv")
-    assert "lines of 2 columns and of 3" in done.skipped("wide")
+    assert "different ways" in done.skipped("p=crlf/f0.csv")
+    assert "lines of 2 columns and of 3" in done.skipped("p=wide")
 
 
 FREE = {

@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 
 from packstone.errors import CorruptionError, InvalidInputError
 from packstone.storage.local import LocalFileIO
-from packstone.tables.paimon.binary_row import comparable_key, decode_row, encode_row, row_arity
-from packstone.tables.paimon.data_file_meta import EMPTY_ROW
-from packstone.tables.paimon.data_type import parse_data_type
-from packstone.tables.paimon.manifest import read_manifest
-from packstone.tables.paimon.manifest_list import read_all_manifests
-from packstone.tables.paimon.snapshot_files import list_snapshot_ids, read_snapshot
-from packstone.tables.paimon.table_schema import read_schema
+from packstone.tables.paimon.format.binary_row import comparable_key, decode_row, encode_row, row_arity
+from packstone.tables.paimon.format.data_file import EMPTY_ROW
+from packstone.tables.paimon.format.data_type import parse_data_type
+from packstone.tables.paimon.format.manifest import read_manifest
+from packstone.tables.paimon.format.manifest_list import read_all_manifests
+from packstone.tables.paimon.format.schema import read_schema
+from packstone.tables.paimon.format.snapshot import list_snapshot_ids, read_snapshot
 
 FIXTURES = Path(__file__).parents[2] / "testdata" / "paimon"
 
@@ -156,7 +156,7 @@ def rows_of(entry, schema):
 )
 def test_a_value_that_does_not_fit_is_refused(text, value):
     """Nothing is rounded or cut: the value and the type are named."""
-    with pytest.raises(InvalidInputError, match="is no value of"):
+    with pytest.raises(InvalidInputError, match="is not a value of"):
         encode_row([value], types(text))
 
 

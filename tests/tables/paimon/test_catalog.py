@@ -4,7 +4,7 @@ import pytest
 
 from packstone.errors import InvalidInputError
 from packstone.storage.memory import MemoryFileIO
-from packstone.tables.paimon.catalog import Catalog, FileSystemCatalog, find_table, is_table
+from packstone.tables.paimon.format.store import find_table, is_table
 
 
 @pytest.fixture(name="io")
@@ -27,27 +27,6 @@ def warehouse():
     ):
         io.make_dirs(folder)
     return io
-
-
-def test_databases_and_tables_are_listed(io):
-    """Only folders ``*.db`` are databases, only folders with a schema are tables."""
-    catalog: Catalog = FileSystemCatalog(io, "/w")
-    assert catalog.list_databases() == ("empty", "sales")
-    assert catalog.list_tables("sales") == ("orders", "returns")
-    assert catalog.list_tables("empty") == ()
-
-
-def test_a_table_is_found_by_name(io):
-    """Its path and its name are told."""
-    found = FileSystemCatalog(io, "/w/").find_table("sales", "orders")
-    assert (found.path, str(found)) == ("/w/sales.db/orders", "sales.orders")
-
-
-@pytest.mark.parametrize(("database", "table"), [("sales", "nothing"), ("sales", "not-a-table"), ("nothing", "orders")])
-def test_what_is_not_there_is_named(io, database, table):
-    """One sentence says what the warehouse does not have."""
-    with pytest.raises(InvalidInputError, match="/w has no"):
-        FileSystemCatalog(io, "/w").find_table(database, table)
 
 
 @pytest.mark.parametrize(
@@ -82,9 +61,3 @@ def test_a_branch_is_refused(io):
     """Its data lie with the main branch: whoever compacted it alone would not know what the others use."""
     with pytest.raises(InvalidInputError, match="is a branch of a table"):
         find_table(io, "/w/sales.db/orders/branch/branch-b/snapshot")
-
-
-def test_a_missing_warehouse_is_told(io):
-    """Instead of an empty list."""
-    with pytest.raises(InvalidInputError, match="no folder /nowhere"):
-        FileSystemCatalog(io, "/nowhere").list_databases()

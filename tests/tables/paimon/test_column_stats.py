@@ -10,15 +10,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from packstone.errors import InvalidInputError
-from packstone.rewrite.merge.merge_spec import ColumnFacts
+from packstone.rewrite.merge_tree.spec import ColumnFacts
 from packstone.storage.local import LocalFileIO
-from packstone.tables.paimon.binary_row import decode_row
-from packstone.tables.paimon.column_stats import key_stats, parse_stats_mode, stats_modes, value_stats
-from packstone.tables.paimon.data_type import DataField, parse_data_type
-from packstone.tables.paimon.live_files import read_live_files
-from packstone.tables.paimon.snapshot_files import list_snapshot_ids, read_snapshot
-from packstone.tables.paimon.table_options import TableOptions
-from packstone.tables.paimon.table_schema import read_schema
+from packstone.tables.paimon.format.binary_row import decode_row
+from packstone.tables.paimon.format.data_file import key_stats, parse_stats_mode, stats_modes, value_stats
+from packstone.tables.paimon.format.data_type import DataField, parse_data_type
+from packstone.tables.paimon.format.live_files import read_live_files
+from packstone.tables.paimon.format.schema import read_schema
+from packstone.tables.paimon.format.snapshot import list_snapshot_ids, read_snapshot
+from packstone.tables.paimon.format.table_options import TableOptions
 
 FIXTURES = Path(__file__).parents[2] / "testdata" / "paimon"
 
@@ -157,7 +157,7 @@ def test_modes_come_from_field_level_and_number():
 @pytest.mark.parametrize("bad", ["", "some", "truncate", "truncate(0)", "truncate(x)", "full(3)"])
 def test_a_bad_mode_is_refused(bad):
     """One sentence says what to write."""
-    with pytest.raises(InvalidInputError, match="is no statistics mode"):
+    with pytest.raises(InvalidInputError, match="is not a statistics mode"):
         parse_stats_mode(bad)
 
 

@@ -6,14 +6,14 @@ from hypothesis import strategies as st
 from paimon_scene import EMPTY_ROW, MB, data_file, manifest
 
 from packstone.errors import CorruptionError
-from packstone.tables.paimon.manifest_entry import FileKind, ManifestEntry
-from packstone.tables.paimon.manifest_merge import (
+from packstone.tables.paimon.draft import (
     FullMerge,
     MergeLimits,
     MinorMerge,
     merge_manifests,
     plan_manifest_merge,
 )
+from packstone.tables.paimon.format.data_file import FileKind, ManifestEntry
 
 LIMITS = MergeLimits(target_bytes=8 * MB, full_threshold_bytes=16 * MB, min_count=3)
 

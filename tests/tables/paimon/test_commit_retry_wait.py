@@ -2,7 +2,7 @@
 
 import pytest
 
-from packstone.tables.paimon.retry_wait import RetryWait
+from packstone.tables.paimon.commit import RetryWait
 
 
 def test_waits_double_up_to_the_cap():

@@ -6,9 +6,8 @@ from hypothesis import strategies as st
 from paimon_scene import EMPTY_ROW, data_file, edit, key_order
 
 from packstone.errors import ConflictError, InvalidInputError
-from packstone.tables.paimon.conflicts import Touched, check_no_conflict, find_conflicts
-from packstone.tables.paimon.edit import check_edits
-from packstone.tables.paimon.manifest_entry import FileKind
+from packstone.tables.paimon.conflicts import Touched, check_edits, find_conflicts, raise_conflicts
+from packstone.tables.paimon.format.data_file import FileKind
 
 OLD = data_file("old", keys=(0, 9))
 NEW = data_file("new", level=5, keys=(0, 9))
@@ -34,7 +33,7 @@ def test_an_edit_of_live_files_fits():
 
 def test_a_gone_input_is_a_conflict():
     """An input that somebody else compacted or overwrote names the file."""
-    assert why(edit([OLD], [NEW]), touched(data_file("other"))) == "the input old is not live any more"
+    assert why(edit([OLD], [NEW]), touched(data_file("other"))) == "the input old is no longer live"
     assert "old" in why(edit([OLD], [NEW]), Touched(files={}, total_buckets={}))
 
 
@@ -124,11 +123,12 @@ def test_only_the_touched_bucket_conflicts():
     """One busy bucket does not cost the others their commit."""
     table = Touched(files={(EMPTY_ROW, 0): (), (EMPTY_ROW, 1): (OLD,)}, total_buckets={EMPTY_ROW: frozenset({2})})
     edits = [edit([OLD], [NEW], bucket=number, total_buckets=2) for number in (0, 1)]
-    assert [conflict.bucket for conflict in find_conflicts(edits, table, key_order=key_order)] == [0]
+    found = find_conflicts(edits, table, key_order=key_order)
+    assert [conflict.bucket for conflict in found] == [0]
     with pytest.raises(ConflictError, match="in 1 buckets: bucket-0: the input old") as caught:
-        check_no_conflict(edits, table, key_order=key_order)
+        raise_conflicts(found)
     assert caught.value.facts["conflicts"][0].bucket == 0
-    check_no_conflict(edits[1:], table, key_order=key_order)
+    assert find_conflicts(edits[1:], table, key_order=key_order) == ()
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ import pyarrow as pa
 import pytest
 
 from packstone.errors import InvalidInputError
-from packstone.tables.paimon.data_type import DataField, TypeRoot, parse_data_type, to_arrow, to_arrow_field
+from packstone.tables.paimon.format.data_type import DataField, TypeRoot, parse_data_type, to_arrow, to_arrow_field
 
 NESTED = {
     "type": "ROW NOT NULL",

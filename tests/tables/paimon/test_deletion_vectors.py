@@ -10,14 +10,15 @@ import pytest
 from packstone.errors import CorruptionError
 from packstone.storage.local import LocalFileIO
 from packstone.storage.memory import MemoryFileIO
-from packstone.tables.paimon.data_file_meta import EMPTY_ROW
-from packstone.tables.paimon.deletion_vectors import (
-    deleted_counts,
+from packstone.tables.paimon.format.data_file import EMPTY_ROW, FileKind
+from packstone.tables.paimon.format.deletion_vectors import (
+    decode_roaring,
+    decode_roaring64,
     index_file_path,
     read_deletion_entries,
     read_deletion_vectors,
 )
-from packstone.tables.paimon.index_manifest import (
+from packstone.tables.paimon.format.manifest_list import (
     DELETION_VECTORS,
     HASH,
     DeletionVectorRange,
@@ -26,9 +27,7 @@ from packstone.tables.paimon.index_manifest import (
     read_index_manifest,
     write_index_manifest,
 )
-from packstone.tables.paimon.manifest_entry import FileKind
-from packstone.tables.paimon.roaring import decode_roaring, decode_roaring64
-from packstone.tables.paimon.snapshot import Snapshot
+from packstone.tables.paimon.format.snapshot import Snapshot
 
 FIXTURES = Path(__file__).parents[2] / "testdata" / "paimon"
 
@@ -185,7 +184,7 @@ def test_only_deletion_vectors_are_taken_from_an_index_manifest():
                        commit_identifier=1, commit_kind="APPEND", time_millis=0, index_manifest="im")  # fmt: skip
     (found,) = read_deletion_entries(io, "/t", current)
     assert found.file_name == "dv"
-    assert deleted_counts([found]) == {"a": 3, "b": None}
+    assert [(item.data_file, item.cardinality) for item in found.ranges] == [("a", 3), ("b", None)]
     assert index_file_path("/t", found) == "/t/index/dv"
     assert index_file_path("/t", found, bucket_folder="/t/bucket-1") == "/t/bucket-1/dv"
     assert index_file_path("/t", entry("x", external_path="s3://x")) == "s3://x"

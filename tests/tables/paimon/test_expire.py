@@ -13,12 +13,10 @@ from paimon_lake import PaimonLake, options, tools, write_avro
 from packstone.errors import ConflictError, InvalidInputError
 from packstone.storage.local import LocalFileIO
 from packstone.tables.paimon.commit import commit_edits
-from packstone.tables.paimon.data_file_meta import EMPTY_ROW
-from packstone.tables.paimon.expire import expire, plan_expiry
-from packstone.tables.paimon.index_manifest import HASH, IndexEntry, write_index_manifest
-from packstone.tables.paimon.manifest_entry import FileKind
-from packstone.tables.paimon.retention import RetentionOptions, pick_expired
-from packstone.tables.paimon.table_options import TableOptions
+from packstone.tables.paimon.expire import RetentionOptions, expire, pick_expired, plan_expiry
+from packstone.tables.paimon.format.data_file import EMPTY_ROW, FileKind
+from packstone.tables.paimon.format.manifest_list import HASH, IndexEntry, write_index_manifest
+from packstone.tables.paimon.format.table_options import TableOptions
 
 IO = LocalFileIO()
 HOUR = 3_600_000
@@ -64,7 +62,7 @@ def test_beyond_the_maximum_age_does_not_count():
 def test_at_most_the_limit_goes_at_once():
     """snapshot.expire.limit is 50."""
     assert pick(100)[0] == list(range(1, 51))
-    assert pick(100, limit=3) == ([1, 2, 3], "at most 3 go at once")
+    assert pick(100, limit=3) == ([1, 2, 3], "at most 3 expire at once")
 
 
 def test_consumers_protect_what_they_have_not_read():
@@ -197,8 +195,8 @@ def test_upgraded_files_stay(tmp_path):
     """A file that only moved to another level has a DELETE and an ADD in one delta: it must not go."""
     from dataclasses import replace
 
-    from packstone.tables.paimon.live_files import read_live_files
-    from packstone.tables.paimon.snapshot_files import read_latest_snapshot
+    from packstone.tables.paimon.format.live_files import read_live_files
+    from packstone.tables.paimon.format.snapshot import read_latest_snapshot
 
     lake = PaimonLake(tmp_path / "t", buckets=1).create()
     lake.append({1: 1})
@@ -290,7 +288,7 @@ def test_files_that_came_back_stay(lake):
 @pytest.mark.parametrize(
     ("harm", "told"),
     [
-        (lambda lake: tag(lake, 2, content="{"), "tag-t is no Paimon snapshot"),
+        (lambda lake: tag(lake, 2, content="{"), "tag-t is not a Paimon snapshot"),
         (lambda lake: tag(lake, 2, content=json.dumps(lake.snapshot(2) | {"baseManifestList": "gone"})), "gone"),
         (lambda lake: (lake.path / "tag/strange").mkdir(parents=True), "strange is not known to packstone"),
         (lambda lake: (lake.path / "branch/other").mkdir(parents=True), "other is not known to packstone"),
@@ -302,7 +300,7 @@ def test_files_that_came_back_stay(lake):
                 (lake.path / "consumer").mkdir(),
                 (lake.path / "consumer/consumer-c").write_text("what"),
             ),
-            "no Paimon consumer",
+            "not a Paimon consumer",
         ),
         (
             lambda lake: lake.create(**{"changelog.time-retained": "1 d"}),
@@ -415,7 +413,7 @@ def test_an_empty_table_has_nothing_to_expire(tmp_path):
 
 def test_contradicting_options_are_refused(lake):
     """At least five and at most three."""
-    with pytest.raises(InvalidInputError, match="cannot both be kept"):
+    with pytest.raises(InvalidInputError, match="Cannot keep at most"):
         plan_expiry(IO, lake.table, RetentionOptions(retained_min=5, retained_max=3), now_ms=NOW)
 
 

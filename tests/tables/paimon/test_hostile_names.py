@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from packstone.errors import CorruptionError
-from packstone.service.paimon_table import PaimonTable
-from packstone.storage.avro_container import plain_schema, read_header, read_records, write_records
+from packstone.pipeline.table import Table
+from packstone.rewrite.formats.avro_file import plain_schema, read_header, read_records, write_records
 from packstone.storage.local import LocalFileIO
-from packstone.tables.paimon.manifest import read_manifest
-from packstone.tables.paimon.manifest_list import read_manifest_list
+from packstone.tables.paimon.format.manifest import read_manifest
+from packstone.tables.paimon.format.manifest_list import read_manifest_list
 
 EXAMPLE = Path(__file__).parents[3] / "examples" / "paimon" / "orders"
 ODD = ["../../../outside/secret.txt", "..", "a/b", "/etc/passwd", ""]
@@ -61,7 +61,7 @@ def test_a_snapshot_that_names_files_elsewhere(table, field):
     path = max((table / "snapshot").glob("snapshot-*"), key=lambda found: int(found.name.partition("-")[2]))
     path.write_text(json.dumps({**json.loads(path.read_text()), field: "../../../outside/secret.txt"}))
     before = sorted(table.rglob("*"))
-    for act in (lambda: PaimonTable(str(table)).compact(), lambda: PaimonTable(str(table)).health()):
+    for act in (lambda: Table(str(table)).compact(), lambda: Table(str(table)).health()):
         with pytest.raises(CorruptionError, match="is not the name of a file"):
             act()
     assert sorted(table.rglob("*")) == before
@@ -72,7 +72,7 @@ def test_merged_files_are_as_private_as_their_inputs(table):
     data = [path for path in table.rglob("data-*") if path.is_file()]
     for path in data:
         path.chmod(0o600)
-    PaimonTable(str(table)).compact()
+    Table(str(table)).compact()
     made = [path for path in table.rglob("data-*") if path.is_file() and path not in data]
     assert made
     assert {stat.S_IMODE(path.stat().st_mode) for path in made} == {0o600}

@@ -7,13 +7,15 @@ import uuid
 from dataclasses import replace
 
 import pytest
+from paimon_calls import run_info
 from paimon_lake import PaimonLake, options, tools
 
 from packstone.model.codec import dump_record
+from packstone.runs.folder import record_created
 from packstone.runs.liveness import ProcessIdentity
 from packstone.storage.local import LocalFileIO
+from packstone.tables.paimon.clean import find_leftovers, remove_leftovers
 from packstone.tables.paimon.commit import commit_edits
-from packstone.tables.paimon.leftovers import RunIdentity, find_leftovers, record_created, remove_leftovers
 
 IO = LocalFileIO()
 DAY = 86_400
@@ -36,7 +38,7 @@ class Runs:
         folder = self.folder / run
         folder.mkdir(parents=True)
         (folder / "heartbeat").write_text("")
-        (folder / "run.json").write_bytes(dump_record(RunIdentity(run=run, process=process)))
+        (folder / "run.json").write_bytes(dump_record(run_info(run, self.lake.table, process)))
         return folder
 
     def make(self, run="r1", *names, age=2 * DAY, label=None):
@@ -130,7 +132,7 @@ def test_a_living_run_is_left_alone(runs, beats):
     found = runs.clean()
     assert path.exists()
     assert found.paths == ()
-    assert "Run r1 is still at work (process" in found.kept[0]
+    assert "Run r1 is still running (process" in found.kept[0]
 
 
 def test_a_run_of_a_living_process_that_ended_is_over(runs):
@@ -154,7 +156,7 @@ def test_a_run_that_does_not_say_who_it_is_is_left_alone(runs):
     """Or says it in a way that cannot be read."""
     (runs.begin() / "run.json").write_text("torn")
     (path,) = runs.make()
-    assert "does not say who it is" in runs.clean().kept[0]
+    assert "has no readable run.json" in runs.clean().kept[0]
     assert path.exists()
 
 

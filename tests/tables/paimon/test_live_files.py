@@ -12,14 +12,13 @@ from paimon_scene import data_file
 from packstone.errors import CorruptionError
 from packstone.storage.local import LocalFileIO
 from packstone.storage.memory import MemoryFileIO
-from packstone.tables.paimon.binary_row import encode_row
-from packstone.tables.paimon.data_type import parse_data_type
-from packstone.tables.paimon.live_files import read_live_files
-from packstone.tables.paimon.manifest import UNREAD_STATS, write_manifests
-from packstone.tables.paimon.manifest_entry import FileKind, ManifestEntry
-from packstone.tables.paimon.manifest_list import write_manifest_list
-from packstone.tables.paimon.snapshot import Snapshot
-from packstone.tables.paimon.snapshot_files import list_snapshot_ids, read_snapshot
+from packstone.tables.paimon.format.binary_row import encode_row
+from packstone.tables.paimon.format.data_file import FileKind, ManifestEntry
+from packstone.tables.paimon.format.data_type import parse_data_type
+from packstone.tables.paimon.format.live_files import read_live_files
+from packstone.tables.paimon.format.manifest import UNREAD_STATS, write_manifests
+from packstone.tables.paimon.format.manifest_list import write_manifest_list
+from packstone.tables.paimon.format.snapshot import Snapshot, list_snapshot_ids, read_snapshot
 
 FIXTURES = Path(__file__).parents[2] / "testdata" / "paimon"
 PARTITION = (parse_data_type("INT"),)

@@ -10,18 +10,17 @@ import pytest
 from paimon_scene import data_file
 
 from packstone.errors import CorruptionError, InvalidInputError
-from packstone.storage.avro_container import read_header, write_records
+from packstone.rewrite.formats.avro_file import read_header, write_records
 from packstone.storage.local import LocalFileIO
 from packstone.storage.memory import MemoryFileIO
-from packstone.tables.paimon.avro_schemas import INDEX_MANIFEST, MANIFEST, MANIFEST_LIST
-from packstone.tables.paimon.binary_row import decode_row, encode_row
-from packstone.tables.paimon.data_file_meta import EMPTY_ROW, SimpleStats
-from packstone.tables.paimon.data_type import parse_data_type
-from packstone.tables.paimon.lean_manifest import read_buckets
-from packstone.tables.paimon.manifest import UNREAD_STATS, read_manifest, write_manifests
-from packstone.tables.paimon.manifest_entry import FileKind, ManifestEntry
-from packstone.tables.paimon.manifest_list import read_all_manifests, read_manifest_list, write_manifest_list
-from packstone.tables.paimon.snapshot_files import list_snapshot_ids, read_snapshot
+from packstone.tables.paimon.format.avro_schemas import INDEX_MANIFEST, MANIFEST, MANIFEST_LIST
+from packstone.tables.paimon.format.binary_row import decode_row, encode_row
+from packstone.tables.paimon.format.data_file import EMPTY_ROW, FileKind, ManifestEntry, SimpleStats
+from packstone.tables.paimon.format.data_type import parse_data_type
+from packstone.tables.paimon.format.lean_manifest import read_buckets
+from packstone.tables.paimon.format.manifest import UNREAD_STATS, read_manifest, write_manifests
+from packstone.tables.paimon.format.manifest_list import read_all_manifests, read_manifest_list, write_manifest_list
+from packstone.tables.paimon.format.snapshot import list_snapshot_ids, read_snapshot
 
 FIXTURES = Path(__file__).parents[2] / "testdata" / "paimon"
 TABLES = sorted(FIXTURES.glob("*/table"))

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from packstone.errors import RefusedError
-from packstone.tables.paimon.data_file_meta import EMPTY_ROW, DataFileMeta, SimpleStats
-from packstone.tables.paimon.data_type import DataField, DataType, TypeRoot
+from packstone.tables.paimon.format.data_file import EMPTY_ROW, DataFileMeta, SimpleStats
+from packstone.tables.paimon.format.data_type import DataField, DataType, TypeRoot
+from packstone.tables.paimon.format.schema import TableSchema
 from packstone.tables.paimon.merge_specs import InputFiles, engine_spec, refuse_schema
 from packstone.tables.paimon.refusals import refuse_clean, refuse_files, refuse_pick, refuse_table, uncalled_callbacks
-from packstone.tables.paimon.table_schema import TableSchema
 
 
 def column(number, name, root=TypeRoot.BIGINT, **more):
@@ -76,9 +76,9 @@ def file(name="data-1.parquet", **more):
         ({"file.format": "avro", "file.compression": "lz4"}, "avro files with file.compression lz4"),
         ({"file.compression.zstd-level": "99"}, "file.compression.zstd-level is 99"),
         ({"manifest.compression": "bogus"}, "manifest.compression is bogus"),
-        ({"metadata.stats-mode": "bogus"}, "'bogus' is no statistics mode"),
-        ({"metadata.stats-mode.per.level": "5:bogus"}, "'bogus' is no statistics mode"),
-        ({"fields.v.stats-mode": "bogus"}, "'bogus' is no statistics mode"),
+        ({"metadata.stats-mode": "bogus"}, "'bogus' is not a statistics mode"),
+        ({"metadata.stats-mode.per.level": "5:bogus"}, "'bogus' is not a statistics mode"),
+        ({"fields.v.stats-mode": "bogus"}, "'bogus' is not a statistics mode"),
         ({"target-file-size": "0 mb"}, "target-file-size"),
         ({"lookup-compact": "bogus"}, "lookup-compact is bogus"),
     ],

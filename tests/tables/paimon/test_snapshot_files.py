@@ -7,17 +7,14 @@ import pytest
 
 from packstone.errors import CorruptionError
 from packstone.storage.memory import MemoryFileIO
-from packstone.tables.paimon.snapshot_files import (
+from packstone.tables.paimon.format.snapshot import (
     dump_snapshot,
-    find_earliest_id,
     find_latest_id,
     list_snapshot_ids,
     parse_snapshot,
-    read_earliest_snapshot,
     read_latest_snapshot,
     read_snapshot,
     snapshot_path,
-    write_earliest_hint,
     write_latest_hint,
 )
 
@@ -87,9 +84,9 @@ def test_a_word_of_a_newer_writer_is_no_error():
 @pytest.mark.parametrize(
     ("data", "why"),
     [
-        (b"", "p is no Paimon snapshot"),
+        (b"", "p is not a Paimon snapshot"),
         (b"{}", "it has no id"),
-        (b"[]", "p is no Paimon snapshot"),
+        (b"[]", "p is not a Paimon snapshot"),
         (json.dumps(CONTENT | {"id": "1"}).encode(), "its id is '1'"),
         (json.dumps(CONTENT | {"commitUser": 5}).encode(), "its commitUser is 5"),
         (json.dumps(CONTENT | {"baseManifestList": None}).encode(), "it has no baseManifestList"),
@@ -114,7 +111,7 @@ def test_without_a_hint_the_folder_is_listed():
     io = table(8, 9, 10)
     io.write_new("/t/snapshot/.snapshot-11.tmp", b"")
     assert list_snapshot_ids(io, "/t") == (8, 9, 10)
-    assert (find_earliest_id(io, "/t"), find_latest_id(io, "/t")) == (8, 10)
+    assert find_latest_id(io, "/t") == 10
 
 
 @pytest.mark.parametrize("hint", [b"2", b"1", b"99", b"", b"\xff?", b"two"])
@@ -123,14 +120,6 @@ def test_a_hint_is_only_a_hint(hint):
     io = table(1, 2)
     io.write_new("/t/snapshot/LATEST", hint)
     assert read_latest_snapshot(io, "/t").id == 2
-
-
-@pytest.mark.parametrize("hint", [b"4", b"5", b"1", b"x"])
-def test_the_earliest_hint_is_only_a_hint_too(hint):
-    """Whatever EARLIEST says, the oldest snapshot is found."""
-    io = table(4, 5, 6)
-    io.write_new("/t/snapshot/EARLIEST", hint)
-    assert read_earliest_snapshot(io, "/t").id == 4
 
 
 def test_a_right_hint_saves_the_listing():
@@ -144,14 +133,12 @@ def test_a_right_hint_saves_the_listing():
     io.make_dirs("/t/snapshot")
     io.write_new(snapshot_path("/t", 3), json.dumps(CONTENT | {"id": 3}).encode())
     write_latest_hint(io, "/t", 3)
-    write_earliest_hint(io, "/t", 3)
-    assert read_latest_snapshot(io, "/t").id == read_earliest_snapshot(io, "/t").id == 3
+    assert read_latest_snapshot(io, "/t").id == 3
 
 
 def test_an_empty_table_has_no_snapshot():
     """Nothing committed yet is no error."""
     assert read_latest_snapshot(MemoryFileIO(), "/t") is None
-    assert read_earliest_snapshot(MemoryFileIO(), "/t") is None
 
 
 def test_a_snapshot_that_expires_while_we_look_is_looked_for_again():

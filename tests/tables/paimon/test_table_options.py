@@ -3,8 +3,7 @@
 import pytest
 
 from packstone.errors import InvalidInputError
-from packstone.tables.paimon.option_values import parse_duration_ms, parse_memory
-from packstone.tables.paimon.table_options import TableOptions
+from packstone.tables.paimon.format.table_options import TableOptions, parse_duration_ms, parse_memory
 
 MB = 1024 * 1024
 
@@ -26,14 +25,13 @@ def test_defaults_are_paimon_s():
     assert (options.manifest_target_bytes, options.manifest_full_threshold_bytes) == (8 * MB, 16 * MB)
     assert (options.snapshot_retained_min, options.snapshot_time_retained_ms) == (10, 3_600_000)
     assert (options.stats_mode, options.stats_dense_store) == ("truncate(16)", True)
-    assert options.lookup_max_interval == 10
     assert (options.optimization_interval_ms, options.record_expire_ms) == (None, None)
 
 
 def test_what_depends_on_the_trigger_follows_it():
-    """Levels, stop trigger and look-up interval move with the trigger, and are never below it."""
+    """Levels and stop trigger move with the trigger; the stop trigger is never below it."""
     options = of({"num-sorted-run.compaction-trigger": "7"})
-    assert (options.num_levels, options.stop_trigger, options.lookup_max_interval) == (8, 10, 14)
+    assert (options.num_levels, options.stop_trigger) == (8, 10)
     low = of({"num-sorted-run.compaction-trigger": "7", "num-sorted-run.stop-trigger": "3", "num-levels": "4"})
     assert (low.stop_trigger, low.num_levels) == (7, 4)
 

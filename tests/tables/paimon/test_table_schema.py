@@ -8,7 +8,7 @@ import pytest
 from packstone.errors import CorruptionError, InvalidInputError
 from packstone.storage.local import LocalFileIO
 from packstone.storage.memory import MemoryFileIO
-from packstone.tables.paimon.table_schema import list_schema_ids, parse_schema, read_latest_schema, read_schema
+from packstone.tables.paimon.format.schema import list_schema_ids, parse_schema, read_latest_schema, read_schema
 
 FIXTURES = Path(__file__).parents[2] / "testdata" / "paimon"
 SCHEMA = {
@@ -87,15 +87,15 @@ def test_the_latest_schema_is_the_one_with_the_highest_number():
 
 
 def test_no_table_is_told_in_one_sentence():
-    """A folder without schemas is no Paimon table."""
-    with pytest.raises(InvalidInputError, match="/nothing is no Paimon table"):
+    """A folder without schemas is not a Paimon table."""
+    with pytest.raises(InvalidInputError, match="/nothing is not a Paimon table"):
         read_latest_schema(MemoryFileIO(), "/nothing")
 
 
 @pytest.mark.parametrize("data", [b"{", b"[]", b"{}", b'{"id": 1, "fields": [{}]}', b"\xff"])
 def test_a_damaged_schema_is_named(data):
     """A file that is no schema is a corruption of that file."""
-    with pytest.raises(CorruptionError, match="/t/schema/schema-1 is no Paimon schema"):
+    with pytest.raises(CorruptionError, match="/t/schema/schema-1 is not a Paimon schema"):
         parse_schema(data, path="/t/schema/schema-1")
 
 

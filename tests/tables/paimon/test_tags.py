@@ -6,11 +6,11 @@ import pytest
 
 from packstone.errors import CorruptionError
 from packstone.storage.memory import MemoryFileIO
-from packstone.tables.paimon.tags import (
+from packstone.tables.paimon.format.references import (
     list_branches,
     list_changelogs,
     list_consumers,
-    list_protecting_snapshots,
+    list_referenced_snapshots,
     list_tags,
 )
 
@@ -55,7 +55,7 @@ def test_consumers_tell_their_next_snapshot():
     """The position of a streaming reader; a torn file is no reason to let its snapshots go."""
     io = table({"consumer/consumer-c1": b'{"nextSnapshot": 7}'})
     assert [(one.name, one.next_snapshot) for one in list_consumers(io, "/t")] == [("c1", 7)]
-    with pytest.raises(CorruptionError, match="/t/consumer/consumer-x is no Paimon consumer"):
+    with pytest.raises(CorruptionError, match="/t/consumer/consumer-x is not a Paimon consumer"):
         list_consumers(table({"consumer/consumer-x": b"{}"}), "/t")
 
 
@@ -80,4 +80,4 @@ def test_everything_outside_the_main_branch_protects():
         }
     )
     assert list_branches(io, "/t") == ("b1", "b2")
-    assert sorted(one.id for one in list_protecting_snapshots(io, "/t")) == [2, 3, 4, 5]
+    assert sorted(one.id for one in list_referenced_snapshots(io, "/t")) == [2, 3, 4, 5]

@@ -9,16 +9,14 @@ import pytest
 from paimon_scene import data_file
 
 from packstone.errors import InvalidInputError
-from packstone.storage.avro_container import read_records, write_records
+from packstone.rewrite.formats.avro_file import read_records, write_records
 from packstone.storage.memory import MemoryFileIO
-from packstone.tables.paimon.avro_schemas import DATA_FILE, MANIFEST, MANIFEST_LIST
-from packstone.tables.paimon.data_file_meta import EMPTY_ROW
-from packstone.tables.paimon.live_files import read_live_files
-from packstone.tables.paimon.manifest import read_manifest, write_manifests
-from packstone.tables.paimon.manifest_entry import FileKind, ManifestEntry
-from packstone.tables.paimon.manifest_list import read_manifest_list, write_manifest_list
-from packstone.tables.paimon.snapshot import Snapshot
-from packstone.tables.paimon.unknown_fields import UnknownField
+from packstone.tables.paimon.format.avro_schemas import DATA_FILE, MANIFEST, MANIFEST_LIST, UnknownField
+from packstone.tables.paimon.format.data_file import EMPTY_ROW, FileKind, ManifestEntry
+from packstone.tables.paimon.format.live_files import read_live_files
+from packstone.tables.paimon.format.manifest import read_manifest, write_manifests
+from packstone.tables.paimon.format.manifest_list import read_manifest_list, write_manifest_list
+from packstone.tables.paimon.format.snapshot import Snapshot
 
 NEW_FILE_FIELDS = [
     {"name": "_NEW_TIME", "type": ["null", {"type": "long", "logicalType": "timestamp-millis"}], "default": None},

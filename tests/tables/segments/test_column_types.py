@@ -6,14 +6,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from packstone.errors import InvalidInputError
-from packstone.tables.segments.column_types import (
+from packstone.tables.segments.format.columns import (
     ATOMIC_NAMES,
     ArrayType,
     AtomicType,
-    Column,
     DecimalType,
     MapType,
     StructType,
+    TableColumn,
     columns_from_arrow,
     parse_columns,
     to_arrow,
@@ -36,7 +36,7 @@ types = st.recursive(
 )
 columns = st.lists(
     st.builds(
-        lambda name, kind, null: Column(name=name, type_text=str(kind), nullable=null), names, types, st.booleans()
+        lambda name, kind, null: TableColumn(name=name, type_text=str(kind), nullable=null), names, types, st.booleans()
     ),
     min_size=1,
     max_size=5,
@@ -87,17 +87,17 @@ def test_arrow_types_of_others_are_taken_where_nothing_is_lost():
         ("", "The schema lacks a column name at its end"),
         ("id", "Column 'id' lacks a type at its end"),
         ("id long,", "lacks a column name at its end"),
-        ("id lnog", "Column 'id' has the type 'lnog', which is none of boolean"),
-        ("id long name string", "Column 'id' has 'name' where ',' should stand"),
-        ("id long not", "Column 'id' has 'not' where ',' should stand"),
+        ("id lnog", "Column 'id' has the type 'lnog', which is not one of boolean"),
+        ("id long name string", "Column 'id' has 'name' where ',' is expected"),
+        ("id long not", "Column 'id' has 'not' where ',' is expected"),
         ("a int, A string", "'a' and 'A' have the same name"),
         ("s struct<a:int,A:int>", "column 's'.*'a' and 'A' have the same name"),
         ("d decimal(39,2)", "Column 'd' is a decimal.39,2."),
         ("d decimal(5,6)", "Column 'd' is a decimal.5,6."),
-        ("d decimal(x)", "Column 'd' has 'x' where a number should stand"),
-        ("t array<int", "Column 't' has 'its end' where '>' should stand"),
-        ("t array<array<int>", "Column 't' has 'its end' where '>' should stand"),
-        ("m map<int>", "Column 'm' has '>' where ',' should stand"),
+        ("d decimal(x)", "Column 'd' has 'x' where a number is expected"),
+        ("t array<int", "Column 't' has 'its end' where '>' is expected"),
+        ("t array<array<int>", "Column 't' has 'its end' where '>' is expected"),
+        ("m map<int>", "Column 'm' has '>' where ',' is expected"),
         ("s struct<>", "Column 's' lacks a field name before '>'"),
         ("id long; drop", "cannot be read at '; drop'"),
         ("`x long", "cannot be read at '`x long'"),

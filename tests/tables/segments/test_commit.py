@@ -4,7 +4,7 @@ import itertools
 from dataclasses import replace
 
 import pytest
-from segment_calls import segment_create, segment_load, segment_merge, segment_prune
+from segment_calls import commit_delete, segment_create, segment_load, segment_merge, segment_prune
 
 from packstone.errors import (
     CommitUnknownError,
@@ -18,10 +18,10 @@ from packstone.model.segment import SegmentId
 from packstone.runs.clock import Clock
 from packstone.storage.memory import MemoryFileIO
 from packstone.tables.segments.clean import plan_clean
-from packstone.tables.segments.commit import commit_delete, commit_edit
-from packstone.tables.segments.edits import alter_properties, begin_load, cleaned
-from packstone.tables.segments.layout import hint_path, history_folder, retired_folder, status_path
-from packstone.tables.segments.status_files import (
+from packstone.tables.segments.format.commit import commit_edit
+from packstone.tables.segments.format.edits import alter_properties, begin_load, cleaned
+from packstone.tables.segments.format.layout import hint_path, history_folder, retired_folder, status_path
+from packstone.tables.segments.format.status_files import (
     find_as_of,
     find_latest,
     list_versions,
@@ -99,7 +99,7 @@ def test_create_once(io, clock):
 def test_no_table():
     """A path without versions is told in one sentence, whatever is asked."""
     for call in (read_latest, list_versions, lambda io, table: find_as_of(io, table, 5)):
-        with pytest.raises(InvalidInputError, match="/t is no segment table"):
+        with pytest.raises(InvalidInputError, match="/t is not a segment table"):
             call(MemoryFileIO(), T)
 
 
@@ -151,7 +151,7 @@ def test_lost_versions_are_not_passed_over(io, clock, lost):
         lambda *_: plan_clean(io, T, now_ms=1),
     ):
         with pytest.raises(
-            CorruptionError, match=r"00006\.json is gone: /t had version 6, and the newest .* is left is"
+            CorruptionError, match=r"00006\.json is missing: /t had version 6, but its newest status file is"
         ):
             call(io, T)
     for version in range(7 - lost, 7):
@@ -167,7 +167,7 @@ def test_versions_below_the_floor_that_are_left_alone_do_not_pass_for_the_table(
     io.remove(hint_path(T))
     for version in (5, 6):
         io.remove(status_path(T, version))
-    with pytest.raises(CorruptionError, match="is gone"):
+    with pytest.raises(CorruptionError, match="is missing"):
         read_latest(io, T)
 
 
@@ -281,8 +281,12 @@ def test_retired_lists(io, clock):
 
 def clean(io, clock, *ids):
     """What clean commits."""
-    gone = [ID(one) for one in ids]
-    return commit_edit(io, T, lambda status: cleaned(status, gone), clock=clock, operation="clean")
+
+    def edit(status):
+        known = (*read_retired(io, T, status), *read_history(io, T, status), *status.entries)
+        return cleaned(status, [entry.key for entry in known if str(entry.id) in ids])
+
+    return commit_edit(io, T, edit, clock=clock, operation="clean")
 
 
 def test_cleaned_segments_go_to_the_history(io, clock):

@@ -5,7 +5,7 @@ from itertools import pairwise
 from segment_calls import segment_create
 
 from packstone.storage.local import LocalFileIO
-from packstone.tables.segments.status_files import list_versions, read_latest, read_version
+from packstone.tables.segments.format.status_files import list_versions, read_latest, read_version
 
 IO = LocalFileIO()
 WRITERS = 8

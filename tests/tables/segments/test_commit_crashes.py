@@ -21,7 +21,7 @@ from packstone.errors import CommitUnknownError, InvalidInputError, PackstoneErr
 from packstone.model.segment import SegmentId
 from packstone.storage.faulty import Action, Fault, FaultyFileIO, Moment
 from packstone.storage.local import LocalFileIO
-from packstone.tables.segments.status_files import (
+from packstone.tables.segments.format.status_files import (
     list_versions,
     read_history,
     read_latest,
@@ -149,7 +149,7 @@ def test_create_killed_at_every_step(tmp_path, children, moment):
             with pytest.raises(InvalidInputError, match="is a segment table already"):
                 segment_create(IO, str(path))
         else:
-            with pytest.raises(InvalidInputError, match="is no segment table"):
+            with pytest.raises(InvalidInputError, match="is not a segment table"):
                 read_latest(IO, str(path))
             segment_create(IO, str(path))
         assert segment_load(IO, str(path)) == "0", where

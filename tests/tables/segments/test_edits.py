@@ -7,11 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from packstone.errors import ConflictError, InvalidInputError, PackstoneError
+from packstone.errors import ConflictError, InvalidInputError, PackstoneError, RefusedError
 from packstone.model.segment import Segment, SegmentId, SegmentStatus
 from packstone.strategy.segment_view import SegmentView, name_merged
-from packstone.tables.segments.column_types import parse_columns
-from packstone.tables.segments.edits import (
+from packstone.tables.segments.format.columns import parse_columns
+from packstone.tables.segments.format.edits import (
+    MadeMerge,
     SegmentFacts,
     abandon_attempt,
     alter_properties,
@@ -22,10 +23,12 @@ from packstone.tables.segments.edits import (
     delete_segments,
     finish_compaction,
     finish_load,
+    mark_cleaning,
     new_table,
+    undo_merges,
 )
-from packstone.tables.segments.status import DAY_MS
-from packstone.tables.segments.transitions import (
+from packstone.tables.segments.format.status import (
+    DAY_MS,
     DELETABLE,
     FIRST,
     MERGEABLE,
@@ -49,8 +52,9 @@ class Table:
 
     def __init__(self, loads=0):
         self.status = new_table(parse_columns("id long"), {}, table_id="t", commit="c", now_ms=0)
-        self.retired = {}
+        self.retired = {}  # by id and attempt, as all that follows: an undone merge leaves its id to the next
         self.cleaned = {}
+        self.merges = []
         self.now_ms = 0
         for _ in range(loads):
             self.load()
@@ -59,13 +63,19 @@ class Table:
         """Apply an edit as a commit does, and check what must always hold."""
         before, changed = self.status, edit(self.status, *args, **kwargs)
         self.status = replace(changed.status, version=before.version + 1)
+        old = {entry.key: entry for entry in (*before.entries, *self.retired.values())}
+        for key in changed.revived:
+            del self.retired[key]
+        for key in changed.cleaning & self.retired.keys():
+            if self.retired[key].status is SegmentStatus.COMPACTED:
+                self.retired[key] = replace(self.retired[key], status=SegmentStatus.MARKED_FOR_DELETE)
         for entry in changed.retired:
-            assert entry.id not in self.retired
-            assert entry.id not in self.cleaned
-            self.retired[entry.id] = entry
-        for segment in changed.cleaned & self.retired.keys():
-            self.cleaned[segment] = self.retired.pop(segment)
-        self.check_transitions(before)
+            assert entry.key not in self.retired
+            assert entry.key not in self.cleaned
+            self.retired[entry.key] = entry
+        for key in changed.cleaned & self.retired.keys():
+            self.cleaned[key] = self.retired.pop(key)
+        self.check_transitions(old)
         self.check()
         return changed
 
@@ -104,7 +114,21 @@ class Table:
     def merge(self, attempt):
         """Finish a compaction."""
         self.now_ms += 1
-        return self.edit(finish_compaction, facts(f"{attempt}.json"), attempt=attempt, now_ms=self.now_ms)
+        running = [one for one in self.status.running if one.attempt == attempt]
+        output = running[0].output if running else ID("0.1")
+        members = [self.status.find(one).segment_file for one in (running[0].inputs if running else ())]
+        done = self.edit(
+            finish_compaction, facts(f"{output}_{attempt}.json"), attempt=attempt, output=output, now_ms=self.now_ms
+        )
+        self.merges.append(MadeMerge(output=output, run=attempt, members=tuple(members)))
+        return done
+
+    def undo(self, *runs):
+        """Undo the merges of runs, the last one first."""
+        self.now_ms += 1
+        wanted = [one for one in reversed(self.merges) if one.run in runs]
+        lists = {"retired": list(self.retired.values()), "history": list(self.cleaned.values())}
+        return self.edit(undo_merges, wanted, **lists, now_ms=self.now_ms)
 
     def name(self, members):
         """What the strategies would call the merge."""
@@ -116,15 +140,14 @@ class Table:
         """What readers see."""
         return " ".join(str(entry.id) for entry in self.status.live)
 
-    def check_transitions(self, before):
+    def check_transitions(self, old):
         """Every entry that changed did so along the table of transitions."""
-        now = {entry.id: entry for entry in (*self.status.entries, *self.retired.values(), *self.cleaned.values())}
-        old = {entry.id: entry for entry in before.entries}
-        for segment, entry in now.items():
-            was = old.get(segment)
+        now = {entry.key: entry for entry in (*self.status.entries, *self.retired.values(), *self.cleaned.values())}
+        for key, entry in now.items():
+            was = old.get(key)
             if was is not None and was.status is not entry.status:
-                check_transition(segment, was.status, entry.status)
-            if was is None and segment not in self.retired and segment not in self.cleaned:
+                check_transition(entry.id, was.status, entry.status)
+            if was is None and key not in self.retired and key not in self.cleaned:
                 assert entry.status in FIRST
         assert old.keys() <= now.keys()
 
@@ -132,31 +155,36 @@ class Table:
         """What holds of every status."""
         ids = [entry.id for entry in self.status.entries]
         assert all(one < other for one, other in pairwise(ids))
-        assert not set(ids) & self.retired.keys()
-        assert not set(ids) & self.cleaned.keys()
-        assert all(segment.load < self.status.next_load for segment in (*ids, *self.retired, *self.cleaned))
+        keys = {entry.key for entry in self.status.entries}
+        assert not keys & self.retired.keys()
+        assert not keys & self.cleaned.keys()
+        assert all(segment.load < self.status.next_load for segment, _ in (*keys, *self.retired, *self.cleaned))
         assert len({segment.load for segment in ids}) == len(ids)  # so a merged id is always new
         live = {entry.id for entry in self.status.entries if entry.status in VISIBLE}
         inputs = [segment for running in self.status.running for segment in running.inputs]
         assert len(set(inputs)) == len(inputs)
         assert set(inputs) <= live
-        known = {*ids, *self.retired, *self.cleaned}
-        assert not known & {running.output for running in self.status.running}
+        known = {*keys, *self.retired, *self.cleaned}
+        assert not known & {(running.output, running.attempt) for running in self.status.running}
+        assert not live & {running.output for running in self.status.running}
+        seen = {segment for segment, _ in known}
         for entry in self.status.entries:
             assert entry.merged_into is None
             assert (entry.segment_file is not None) == (entry.status in VISIBLE)
         for entry in self.retired.values():
             assert entry.status in RETIRED
             assert entry.modified_ms is not None
-            assert (entry.merged_into in known) == (entry.status is SegmentStatus.COMPACTED)
+            assert entry.merged_into is None or entry.merged_into in seen
+            assert entry.status is not SegmentStatus.COMPACTED or entry.merged_into is not None
 
 
 def test_the_table_of_transitions_is_closed():
-    """Every status is in it; what is visible can be deleted and merged, what is retired stays so."""
+    """Every status is in it; what is visible can be deleted and merged, what is deleted stays so."""
     assert set(TRANSITIONS) == set(SegmentStatus)
     assert VISIBLE == DELETABLE == MERGEABLE
     assert {"success", "partial-success", "marked-for-update"} == VISIBLE
-    assert all(not TRANSITIONS[status] for status in RETIRED)
+    assert not TRANSITIONS[SegmentStatus.MARKED_FOR_DELETE]
+    assert TRANSITIONS[SegmentStatus.COMPACTED] == {"success", "partial-success", "marked-for-delete"}
     for status, later in TRANSITIONS.items():
         for after in SegmentStatus:
             if after in later:
@@ -186,10 +214,10 @@ def test_a_load_that_was_given_up_cannot_finish_and_its_id_stays_taken():
     table = Table()
     table.begin("a")
     table.edit(abandon_attempt, attempt="a", now_ms=9)
-    assert (table.retired[ID("0")].status, table.retired[ID("0")].segment_file) == ("marked-for-delete", None)
+    assert (table.retired[ID("0"), "a"].status, table.retired[ID("0"), "a"].segment_file) == ("marked-for-delete", None)
     status = table.status
     assert abandon_attempt(status, attempt="a", now_ms=9).status is status
-    with pytest.raises(ConflictError, match="The load a is not in the table's status any more"):
+    with pytest.raises(ConflictError, match="The load a is no longer in the table's status"):
         table.finish("a")
     assert table.load() == ID("1")
 
@@ -201,7 +229,7 @@ def test_a_load_begins_and_finishes_once():
     with pytest.raises(ConflictError, match="has begun already"):
         table.begin("a")
     table.finish("a")
-    with pytest.raises(ConflictError, match="not in the table's status"):
+    with pytest.raises(ConflictError, match="no longer in the table's status"):
         table.finish("a")
 
 
@@ -220,7 +248,7 @@ def test_overwrite_retires_what_is_committed_and_leaves_what_is_loading():
     table.finish("early")
     assert table.ids() == "2 3"
     assert table.status.running == ()
-    with pytest.raises(ConflictError, match="compaction m is not registered any more"):
+    with pytest.raises(ConflictError, match=r"compaction m into 0\.1 is no longer registered"):
         table.merge("m")
 
 
@@ -256,11 +284,11 @@ def test_a_segment_is_in_one_compaction_only():
     table.register("m", "0", "1")
     with pytest.raises(ConflictError, match="Segment 1 is being merged by the compaction m"):
         table.register("n", "1", "2")
-    with pytest.raises(ConflictError, match="compaction m has begun already"):
-        table.register("m", "2")
+    with pytest.raises(ConflictError, match=r"compaction m into 0\.1 has begun already"):
+        table.register("m", "0", "1")
     table.edit(abandon_attempt, attempt="m", now_ms=1)
     table.register("n", "1", "2")
-    with pytest.raises(ConflictError, match="compaction m is not registered"):
+    with pytest.raises(ConflictError, match=r"compaction m into 0\.1 is no longer registered"):
         table.merge("m")
     table.merge("n")
     assert table.ids() == "0 1.1"
@@ -271,13 +299,13 @@ def test_what_cannot_be_merged():
     table = Table(loads=3)
     table.begin("x")
     table.edit(delete_segments, [ID("2")], now_ms=1)
-    with pytest.raises(ConflictError, match="Segment 2 is not live any more"):
+    with pytest.raises(ConflictError, match="Segment 2 is no longer live"):
         table.register("m", "1", "2", output="1.1")
     with pytest.raises(ConflictError, match="Segment 3 is in progress; plan again"):
         table.register("m", "1", "3")
-    with pytest.raises(InvalidInputError, match=r"merge of 0, 1 cannot be called 1\.1"):
+    with pytest.raises(InvalidInputError, match=r"merge of 0, 1 cannot have the id 1\.1"):
         table.register("m", "0", "1", output="1.1")
-    with pytest.raises(InvalidInputError, match="merge of 0 cannot be called 0"):
+    with pytest.raises(InvalidInputError, match="merge of 0 cannot have the id 0"):
         table.register("m", "0", output="0")
     with pytest.raises(InvalidInputError, match="at least one segment"):
         table.register("m", output="0.1")
@@ -288,10 +316,10 @@ def test_a_compaction_that_read_other_files_conflicts():
     table = Table(loads=2)
     table.register("m", "0", "1")
     read = {ID("0"): "load-0.json", ID("1"): "other.json"}
-    with pytest.raises(ConflictError, match="Segment 1 has other files"):
-        finish_compaction(table.status, facts(), attempt="m", now_ms=1, read_files=read)
+    with pytest.raises(ConflictError, match="Segment 1 has changed"):
+        finish_compaction(table.status, facts(), attempt="m", output=ID("0.1"), now_ms=1, read_files=read)
     read[ID("1")] = "load-1.json"
-    table.edit(finish_compaction, facts(), attempt="m", now_ms=1, read_files=read)
+    table.edit(finish_compaction, facts(), attempt="m", output=ID("0.1"), now_ms=1, read_files=read)
     assert table.ids() == "0.1"
 
 
@@ -352,12 +380,101 @@ def test_alter_and_clean():
     table.edit(alter_properties, {"sort_columns": "id"})
     assert table.status.properties == (("SORT_COLUMNS", "id"),)
     assert alter_properties(table.status, {"SORT_COLUMNS": "id"}).status is table.status
-    with pytest.raises(InvalidInputError, match="no table property"):
+    with pytest.raises(InvalidInputError, match="not a table property"):
         table.edit(alter_properties, {"x": "1"})
-    assert cleaned(table.status, [ID("1")]).cleaned == {ID("1")}
+    assert cleaned(table.status, [(ID("1"), "a")]).cleaned == {(ID("1"), "a")}
 
 
-WORDS = "begin begin overwrite finish finish abandon register register merge merge delete before clean"
+def test_one_run_registers_several_merges():
+    """Each stands by its output: one is given up, the other is finished; without a name all of them go."""
+    table = Table(loads=6)
+    for ids in (("0", "1"), ("2", "3"), ("4", "5")):
+        table.register("m", *ids)
+    table.edit(abandon_attempt, attempt="m", outputs={ID("0.1")}, now_ms=1)
+    assert [str(one) for one in table.status.running] == ["2 3 -> 2.1 (m)", "4 5 -> 4.1 (m)"]
+    table.edit(finish_compaction, facts("2.1_m.json"), attempt="m", output=ID("2.1"), now_ms=1)
+    assert table.ids() == "0 1 2.1 4 5"
+    table.edit(abandon_attempt, attempt="m", now_ms=1)
+    assert table.status.running == ()
+
+
+def test_an_undone_merge_leaves_its_id_to_the_next():
+    """The inputs are live again; a second 0.1 beside the retired one; both are undone for themselves, and once."""
+    table = Table(loads=3)
+    for run in ("m", "n"):
+        table.register(run, "0", "1")
+        table.merge(run)
+        assert table.ids() == "0.1 2"
+        table.undo(run)
+        assert table.ids() == "0 1 2"
+        assert table.undo(run).retired == ()
+    assert [str(one.id) for one in table.retired.values()] == ["0.1", "0.1"]
+    assert table.undo("m", "n").retired == ()
+
+
+def test_undoing_a_run_of_two_rounds():
+    """What a later round made is undone first, in the same change; nothing of it is in the list of retired twice."""
+    table = Table(loads=4)
+    for ids in (("0", "1"), ("2", "3"), ("0.1", "2.1")):
+        table.register("m", *ids)
+        table.merge("m")
+    assert table.ids() == "0.2"
+    table.undo("m")
+    assert table.ids() == "0 1 2 3"
+    assert [(str(one.id), str(one.status)) for one in table.retired.values()] == [
+        ("0.1", "marked-for-delete"), ("0.2", "marked-for-delete"), ("2.1", "marked-for-delete"),
+    ]  # fmt: skip
+
+
+def test_what_cannot_be_undone():
+    """One sentence each; nothing is changed."""
+    table = Table(loads=4)
+    table.register("m", "0", "1")
+    table.merge("m")
+    table.register("n", "0.1", "2")
+    with pytest.raises(RefusedError, match=r"Segment 0\.1 is being merged by the compaction n"):
+        table.undo("m")
+    table.merge("n")
+    with pytest.raises(RefusedError, match=r"Segment 0\.1 is compacted into 0\.2, so the merge that made it"):
+        table.undo("m")
+    table.edit(mark_cleaning, [(ID("2"), "load-2")])
+    with pytest.raises(RefusedError, match=r"Segment 2, which was merged into 0\.2, has been cleaned"):
+        table.undo("n")
+    table.edit(cleaned, [(ID("2"), "load-2")])
+    with pytest.raises(RefusedError, match=r"Segment 2, which was merged into 0\.2, has been cleaned"):
+        table.undo("n")
+    table.edit(delete_segments, [ID("0.2")], now_ms=table.now_ms)
+    with pytest.raises(RefusedError, match=r"Segment 0\.2 is marked for delete"):
+        table.undo("n")
+
+
+def test_bad_rows_of_a_load_are_remembered_by_what_is_live_again():
+    """Through two rounds: only the segment that holds the load with bad rows is a partial success."""
+    table = Table()
+    for load in range(4):
+        table.begin(f"load-{load}")
+        table.finish(f"load-{load}", bad_rows=int(load == 2))
+    for run, ids in (("m", ("0", "1")), ("n", ("2", "3")), ("o", ("0.1", "2.1"))):
+        table.register(run, *ids)
+        table.merge(run)
+    assert str(table.status.find(ID("0.2")).status) == "partial-success"
+    table.undo("o")
+    assert [str(one.status) for one in table.status.entries] == ["success", "partial-success"]
+    table.undo("n")
+    assert [str(one.status) for one in table.status.entries] == ["success", "partial-success", "success"]
+
+
+def test_segments_marked_for_cleaning_are_not_revived_and_live_ones_not_marked():
+    """Whichever comes first: clean marks before it removes, restore takes only what is not marked."""
+    table = Table(loads=2)
+    table.register("m", "0", "1")
+    table.merge("m")
+    table.undo("m")
+    table.edit(mark_cleaning, [(ID("0"), "load-0"), (ID("0.1"), "m")])
+    assert table.ids() == "0 1"
+
+
+WORDS = "begin begin overwrite finish finish abandon register register merge merge delete before clean undo undo mark"
 steps = st.lists(
     st.tuples(st.sampled_from(WORDS.split()), st.integers(0, 30), st.sets(st.integers(0, 8), min_size=1, max_size=4)),
     max_size=60,
@@ -376,13 +493,15 @@ def act(table, what, *, attempt, new, some):
         "delete": lambda: table.edit(delete_segments, some, now_ms=table.now_ms, retired=table.retired.values()),
         "before": lambda: table.edit(delete_before, table.now_ms - len(some), now_ms=table.now_ms),
         "clean": lambda: table.edit(cleaned, list(table.retired)[: len(some)]),
+        "undo": lambda: table.undo(attempt),
+        "mark": lambda: table.edit(mark_cleaning, list(table.retired)[: len(some)]),
     }
     actions[what]()
 
 
 @given(steps)
 def test_random_edits_keep_every_promise(script):
-    """Any edits in any order: ids unique and never reused, nothing live and retired, running inputs live, all sorted.
+    """Any edits in any order: ids of live segments unique, nothing live and retired, running inputs live, all sorted.
 
     The promises are checked after each edit (`Table.check`); an edit that is refused has changed nothing.
     """

@@ -7,12 +7,18 @@ import pytest
 
 from packstone.errors import CorruptionError, RefusedError
 from packstone.model.segment import SegmentId
-from packstone.rewrite.ordered.block_writer import BlockWriter
-from packstone.rewrite.ordered.ordered_spec import BlockOutput
+from packstone.rewrite.sorted_merge.block_writer import BlockWriter
+from packstone.rewrite.sorted_merge.spec import BlockOutput
 from packstone.storage.memory import MemoryFileIO
-from packstone.tables.segments.index_file import index_schema, join_parts, read_index, write_index
-from packstone.tables.segments.properties import SortScope
-from packstone.tables.segments.segment_file import DataFile, SegmentFile
+from packstone.tables.segments.format.properties import SortScope
+from packstone.tables.segments.format.segment_file import (
+    DataFile,
+    SegmentFile,
+    index_schema,
+    join_parts,
+    read_index,
+    write_index,
+)
 
 SCHEMA = pa.schema([("k", pa.int64()), ("s", pa.string()), ("l", pa.list_(pa.int64())), ("f", pa.float32())])
 PATH = "/t/Metadata/index/0_a.arrow"
@@ -97,7 +103,7 @@ def test_what_is_no_index_is_told():
     """Gone, torn, another Arrow file, or one by a newer packstone."""
     io = MemoryFileIO()
     index = make_index(io)
-    with pytest.raises(CorruptionError, match="is gone"):
+    with pytest.raises(CorruptionError, match="is missing"):
         read_index(io, "/t", segment_of())
     write_index(io, PATH, index)
     io.replace(PATH, io.read_bytes(PATH)[:-20])

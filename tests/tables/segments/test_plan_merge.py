@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from packstone.errors import CorruptionError
-from packstone.rewrite.merge.merge_spec import unpack_value
-from packstone.rewrite.ordered.ordered_spec import OrderedFile
-from packstone.tables.segments.plan_merge import (
+from packstone.rewrite.merge_tree.spec import unpack_value
+from packstone.rewrite.sorted_merge.spec import OrderedFile
+from packstone.tables.segments.plan import (
     keyed_files,
     needs_sorting_first,
     plan_joining,

@@ -6,17 +6,23 @@ import pytest
 
 from packstone.errors import InvalidInputError
 from packstone.model.segment import SegmentId, SegmentStatus
-from packstone.model.segment_options import SegmentOptions, parse_segment_ids
 from packstone.strategy.custom import CustomOptions
-from packstone.strategy.days import DaysRule
 from packstone.strategy.major import MajorOptions
 from packstone.strategy.minor import MinorOptions
-from packstone.tables.segments.column_types import parse_columns
-from packstone.tables.segments.edits import new_table
-from packstone.tables.segments.properties import SortScope, parse_properties
-from packstone.tables.segments.segment_file import DataFile, SegmentFile
-from packstone.tables.segments.segments_view import may_resort, merge_options, run_properties, view_status
-from packstone.tables.segments.status import DAY_MS, StatusEntry
+from packstone.strategy.segment_view import DaysRule
+from packstone.tables.segments.format.columns import parse_columns
+from packstone.tables.segments.format.edits import new_table
+from packstone.tables.segments.format.properties import SortScope, parse_properties
+from packstone.tables.segments.format.segment_file import DataFile, SegmentFile
+from packstone.tables.segments.format.status import DAY_MS, StatusEntry
+from packstone.tables.segments.options import (
+    SegmentOptions,
+    may_resort,
+    merge_options,
+    parse_segment_ids,
+    run_properties,
+    view_status,
+)
 
 COLUMNS = parse_columns("a long, b long, c string")
 
@@ -110,7 +116,7 @@ def test_a_table_of_global_order_writes_a_segment_of_several_runs_anew():
 @pytest.mark.parametrize(
     ("wrong", "why"),
     [
-        ({"strategy": "full"}, "no strategy for segment tables"),
+        ({"strategy": "full"}, "not a strategy for segment tables"),
         ({"strategy": "custom"}, "needs the ids"),
         ({"ids": (SegmentId(1),)}, "goes with --strategy custom"),
         ({"strategy": "custom", "ids": (SegmentId(1), SegmentId(1))}, "names a segment twice"),

@@ -3,11 +3,11 @@
 import pytest
 
 from packstone.errors import InvalidInputError
-from packstone.strategy.days import DaysRule
-from packstone.tables.segments.column_types import parse_columns
-from packstone.tables.segments.properties import (
+from packstone.rewrite.load.convert_rows import BadRecords
+from packstone.strategy.segment_view import DaysRule
+from packstone.tables.segments.format.columns import parse_columns
+from packstone.tables.segments.format.properties import (
     PROPERTY_NAMES,
-    BadRecordsAction,
     Compression,
     Properties,
     SortScope,
@@ -69,7 +69,7 @@ def test_all_are_read_whatever_their_case():
         bloom_columns=("name",),
         bloom_fpp=0.05,
         compression=Compression.SNAPPY,
-        bad_records_action=BadRecordsAction.REDIRECT,
+        bad_records_action=BadRecords.REDIRECT,
         segment_retention_days=0,
         max_query_minutes=5,
         trash_retention_days=365,
@@ -93,13 +93,13 @@ def test_sort_columns_alone_sort_locally():
 @pytest.mark.parametrize(
     ("name", "value", "sentence"),
     [
-        ("SORT_COLUMN", "id", "'SORT_COLUMN' is no table property; use one of SORT_COLUMNS, SORT_SCOPE"),
-        ("SORT_COLUMNS", "nmae", "names 'nmae', which is no column; the columns are id, ts"),
+        ("SORT_COLUMN", "id", "'SORT_COLUMN' is not a table property; use one of SORT_COLUMNS, SORT_SCOPE"),
+        ("SORT_COLUMNS", "nmae", "names 'nmae', which is not a column; the columns are id, ts"),
         ("SORT_COLUMNS", "tags", "names 'tags', which is array<string>"),
         ("SORT_COLUMNS", "id,ID", "names 'id' twice"),
-        ("SORT_COLUMNS", "id,", "names '', which is no column"),
-        ("BLOOM_COLUMNS", "nmae", "names 'nmae', which is no column; the columns are id, ts"),
-        ("BLOOM_COLUMNS", "tags", "names 'tags', which is array<string>; a bloom filter is of whole numbers"),
+        ("SORT_COLUMNS", "id,", "names '', which is not a column"),
+        ("BLOOM_COLUMNS", "nmae", "names 'nmae', which is not a column; the columns are id, ts"),
+        ("BLOOM_COLUMNS", "tags", "names 'tags', which is array<string>; bloom filters support whole numbers"),
         ("BLOOM_COLUMNS", "id,ID", "BLOOM_COLUMNS names 'id' twice"),
         ("BLOOM_FPP", "0", "a number from 0.0001 to 0.5"),
         ("BLOOM_FPP", "nan", "a number from 0.0001 to 0.5"),
@@ -154,5 +154,5 @@ def test_alter():
         alter(raw, {"SORT_COLUMNS": None}, COLUMNS)
     with pytest.raises(InvalidInputError, match="No property is given"):
         alter(raw, {}, COLUMNS)
-    with pytest.raises(InvalidInputError, match="'x' is no table property"):
+    with pytest.raises(InvalidInputError, match="'x' is not a table property"):
         alter(raw, {"x": None}, COLUMNS)

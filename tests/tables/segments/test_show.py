@@ -7,11 +7,17 @@ import pytest
 
 from packstone.errors import InvalidInputError
 from packstone.model.segment import SegmentId, SegmentStatus
-from packstone.tables.segments.column_types import parse_columns
-from packstone.tables.segments.edits import new_table
-from packstone.tables.segments.show import COLUMNS, format_ms, iso_duration, show_segments, status_words
-from packstone.tables.segments.status import StatusEntry
-from packstone.tables.segments.tablestatus import export_tablestatus
+from packstone.tables.segments.format.columns import parse_columns
+from packstone.tables.segments.format.edits import new_table
+from packstone.tables.segments.format.status import StatusEntry
+from packstone.tables.segments.show import (
+    COLUMNS,
+    export_tablestatus,
+    format_ms,
+    iso_duration,
+    show_segments,
+    status_words,
+)
 
 START = 1_767_225_599_007  # 2025-12-31 23:59:59.007
 

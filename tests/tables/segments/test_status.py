@@ -11,18 +11,18 @@ from packstone.errors import CorruptionError, RefusedError
 from packstone.model.codec import seal, to_plain
 from packstone.model.segment import SegmentId, SegmentStatus
 from packstone.storage.memory import MemoryFileIO
-from packstone.tables.segments.column_types import parse_columns
-from packstone.tables.segments.edits import new_table
-from packstone.tables.segments.layout import segment_file_path
-from packstone.tables.segments.properties import SortScope
-from packstone.tables.segments.segment_file import (
+from packstone.tables.segments.format.columns import parse_columns
+from packstone.tables.segments.format.edits import new_table
+from packstone.tables.segments.format.layout import segment_file_path
+from packstone.tables.segments.format.properties import SortScope
+from packstone.tables.segments.format.segment_file import (
     DataFile,
     SegmentFile,
     read_segment,
     read_segment_file,
     write_segment_file,
 )
-from packstone.tables.segments.status import (
+from packstone.tables.segments.format.status import (
     RunningCompaction,
     StatusEntry,
     TableStatus,

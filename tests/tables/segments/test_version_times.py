@@ -11,10 +11,9 @@ from segment_calls import segment_clock, segment_create
 
 from packstone.errors import InvalidInputError
 from packstone.storage.memory import MemoryFileIO
-from packstone.tables.segments.commit import commit_edit
-from packstone.tables.segments.edits import alter_properties
-from packstone.tables.segments.status_files import find_as_of, read_header
-from packstone.tables.segments.version_times import find_version, first_needed, list_runs
+from packstone.tables.segments.format.commit import commit_edit
+from packstone.tables.segments.format.edits import alter_properties
+from packstone.tables.segments.format.status_files import find_as_of, find_version, first_needed, list_runs, read_header
 
 T = "/t"
 START = 1_700_000_000_000

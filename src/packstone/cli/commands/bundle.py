@@ -10,7 +10,7 @@ import click
 from packstone.cli import options
 
 if TYPE_CHECKING:
-    from packstone.service.bundle import Bundle
+    from packstone.spark.bundle import Bundle
 
 
 @click.command("bundle", short_help="Pack Python and all packages into one archive for a cluster.")
@@ -20,25 +20,25 @@ if TYPE_CHECKING:
     "extras",
     multiple=True,
     type=click.Choice(["hdfs", "s3", "mysql", "postgres"]),
-    help="Include these packages; may be repeated. Default: those that are installed here.",
+    help="Include the packages of this extra; may be repeated. Default: the extras that are installed here.",
 )
 @options.output_options
 def command(target: Path, extras: tuple[str, ...], output_format: str, debug: bool) -> int:  # noqa: ARG001 - debug: main
     """Pack this Python, its packages and Packstone into OUT.tar.gz, for a cluster whose nodes have none of them.
 
-    Nothing is downloaded: the packages are those that are installed here. Beside the archive goes packstone_merge.py,
-    the job for spark-submit, and the commands that use both are printed.
+    Nothing is downloaded: the archive has the packages that are installed here. The command also writes the job for
+    spark-submit, packstone_merge.py, next to the archive, and prints the commands that use both.
     """
     from packstone.cli.output import show
-    from packstone.service.bundle import write_bundle
+    from packstone.spark.bundle import write_bundle
 
     bundle = write_bundle(target, extras=extras)
     show(bundle.to_json(), output_format=output_format, draw=lambda console: _draw(console, bundle))
     return 0
 
 
-def _draw(console: Any, bundle: Bundle) -> None:  # noqa: ANN401 - a rich console
-    from packstone.cli.draw import draw_lines
+def _draw(console: Any, bundle: Bundle) -> None:
+    from packstone.cli.draw_outcome import draw_lines
     from packstone.model.sizes import format_bytes
 
     where = {"client": "the driver here, the executors on YARN", "cluster": "the driver on YARN too"}

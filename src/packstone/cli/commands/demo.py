@@ -1,4 +1,17 @@
-"""``packstone demo``: a whole tour on a generated lake."""
+"""``packstone demo``: a tour of the commands that a newcomer needs, on a generated lake.
+
+Each step prints a command and passes the same words to the command line, so what is shown is what runs. The tour adds
+only the sentences between the commands, and a picture of the table before and after.
+
+The lake has one table, ``orders``, with the usual problems of a table that a streaming job writes. The tests and the
+documentation use it too, so the rows are the same every time::
+
+    orders/dt=2024-05-01   40 CSV files, each with a header line
+    orders/dt=2024-05-02   64 Parquet files     (and so on, five days in all)
+    orders/dt=2024-05-07   24 Parquet files, one of them truncated
+    orders/dt=2024-05-08    3 Parquet files: too few to merge
+    orders/dt=2024-05-09   30 Parquet files and a `_temporary`: a job is writing
+"""
 
 from __future__ import annotations
 
@@ -7,30 +20,34 @@ from typing import Any
 import click
 
 from packstone.cli import options
+from packstone.errors import InvalidInputError
 
 
-@click.command("demo", short_help="A whole tour on a generated lake: ill, planned, merged, proved, restored.")
-@click.option("--folder", default=None, help="Where to make the lake (default: a folder that is removed at the end).")
-@click.option("--lake-only", is_flag=True, help="Only make the lake in --folder, to try the commands on yourself.")
+@click.command("demo", short_help="Take a tour on a generated lake: inspect, plan, merge, verify, restore.")
+@click.option(
+    "--folder",
+    default=None,
+    metavar="PATH",
+    help="Create the lake in this folder and keep it (default: a temporary folder, removed at the end).",
+)
+@click.option("--lake-only", is_flag=True, help="Create only the lake in --folder, to try the commands yourself.")
 @options.engine_options
-@click.option("--debug", is_flag=True, help="Show a stack trace if something goes wrong.")
-def command(folder: str | None, lake_only: bool, debug: bool, **typed: Any) -> int:  # noqa: ANN401, ARG001 - click's
-    """Make a small lake, show it ill, merge it, show it well, prove it, and undo one run."""
-    from packstone.cli.arguments import read_engine
+@click.option("--debug", is_flag=True, help="Print a stack trace on errors.")
+def command(folder: str | None, lake_only: bool, debug: bool, **typed: Any) -> int:  # noqa: ARG001 - click's
+    """Create a small lake, show its problems, merge its files, verify the result, and undo one run."""
+    from packstone.cli.targets import read_engine
     from packstone.cli.tour import run_tour
-    from packstone.errors import InvalidInputError
 
     if lake_only and folder is None:
-        raise InvalidInputError("--lake-only needs --folder, the place where the lake shall stay.")
+        raise InvalidInputError("--lake-only needs --folder, the folder to create the lake in.")
     return run_tour(folder, read_engine(typed), engine_words=_engine_words(typed), lake_only=lake_only)
 
 
 def _engine_words(typed: dict[str, Any]) -> tuple[str, ...]:
-    """Repeat the engine's options as they were typed: the tour's own commands get them too."""
+    """Return the engine's options as they were typed, to pass them on to the commands of the tour."""
     words: list[str] = []
-    for name in ("engine", "master", "remote"):
-        if typed.get(name):
-            words += [f"--{name}", typed[name]]
+    if typed.get("engine"):
+        words += ["--engine", typed["engine"]]
     for pair in typed.get("spark_conf") or ():
         words += ["--conf", pair]
     return tuple(words)

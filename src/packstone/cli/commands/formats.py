@@ -1,4 +1,4 @@
-"""``packstone formats …``: what the metastore says that files are, kept beside the history."""
+"""``packstone formats …``: the file formats that a metastore records, kept in the history database."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ import click
 from packstone.cli import options
 
 if TYPE_CHECKING:
-    from packstone.model.format_record import SeenFormat
+    from packstone.model.metastore import SeenFormat
 
-_HISTORY = click.option("--history", "history_url", default=None, metavar="URL", help="History database.")
+_HISTORY = click.option("--history", "history_url", default=None, metavar="URL", help="Use this history database.")
 
 
-@click.group("formats", short_help="Formats of all tables and partitions of a metastore.")
+@click.group("formats", short_help="Record and list the file formats of a metastore's tables.")
 def command() -> None:
-    """Keep the table `hive_format_type` of the history database as a Hive metastore is, and look into it."""
+    """Copy file formats from a Hive metastore to the table `hive_format_type` of the history database; list them."""
 
 
 @command.command("refresh", short_help="Read the metastore and bring the formats up to date.")
@@ -24,12 +24,12 @@ def command() -> None:
 @_HISTORY
 @options.output_options
 def refresh(metastore_url: str | None, history_url: str | None, output_format: str, debug: bool) -> int:  # noqa: ARG001
-    """Add what is new, change what differs, remove what is gone; a second call has nothing to do."""
-    from packstone.cli.draw import draw_lines
-    from packstone.cli.named_target import metastore_address
+    """Read the metastore and update the recorded formats: add new entries, change others, remove what was dropped."""
+    from packstone.catalog.metastore_database import refresh_formats
+    from packstone.cli.draw_outcome import draw_lines
     from packstone.cli.output import show
-    from packstone.service.formats import refresh_formats
-    from packstone.service.record import history_address
+    from packstone.cli.targets import metastore_address
+    from packstone.pipeline.record import history_address
 
     counts = refresh_formats(metastore_address(metastore_url), history=history_address(history_url))
     parts = {"added": counts.added, "changed": counts.changed, "same": counts.same, "removed": counts.removed}
@@ -38,15 +38,17 @@ def refresh(metastore_url: str | None, history_url: str | None, output_format: s
     return 0
 
 
-@command.command("list", short_help="List what is known.")
+@command.command("list", short_help="List the recorded formats.")
 @click.argument("table", required=False, metavar="[DB[.TABLE]]")
 @_HISTORY
-@click.option("--limit", type=click.IntRange(min=1), default=100, show_default=True, help="At most so many.")
+@click.option(
+    "--limit", type=click.IntRange(min=1), default=100, show_default=True, help="Print at most this many rows."
+)
 @options.output_options
 def list_them(table: str | None, history_url: str | None, limit: int, output_format: str, debug: bool) -> int:  # noqa: ARG001
-    """List tables and partitions with their formats and locations, of all databases, of one, or of one table."""
+    """List tables and partitions with formats and locations: of all databases, of one database, or of one table."""
     from packstone.history.formats import FormatTable
-    from packstone.service.record import history_address
+    from packstone.pipeline.record import history_address
 
     database, _, name = (table or "").lower().partition(".")
     with FormatTable(history_address(history_url)) as formats:
@@ -54,14 +56,14 @@ def list_them(table: str | None, history_url: str | None, limit: int, output_for
     return _show(found, output_format)
 
 
-@command.command("show", short_help="What the files at a place are.")
+@command.command("show", short_help="Show the format of one table, partition or location.")
 @click.argument("target", metavar="TARGET")
 @_HISTORY
 @options.output_options
 def show_one(target: str, history_url: str | None, output_format: str, debug: bool) -> int:  # noqa: ARG001
     """Show the format of TARGET: a location, db.table, or db.table/dt=1."""
-    from packstone.service.formats import find_formats
-    from packstone.service.record import history_address
+    from packstone.catalog.metastore_database import find_formats
+    from packstone.pipeline.record import history_address
 
     return _show(find_formats(target, history=history_address(history_url)), output_format)
 
@@ -80,14 +82,14 @@ def _plain(one: SeenFormat) -> dict[str, Any]:
     return {**to_plain(one.record), "seen_at": one.seen_at.isoformat(), "changed_at": one.changed_at.isoformat()}
 
 
-def _draw(console: Any, found: tuple[SeenFormat, ...]) -> None:  # noqa: ANN401 - a rich console
+def _draw(console: Any, found: tuple[SeenFormat, ...]) -> None:
     from rich.table import Table
     from rich.text import Text
 
     from packstone.cli.output import plain_text
 
     if not found:
-        console.print("No formats are known; `packstone formats refresh` reads the metastore.")
+        console.print("No formats are recorded; `packstone formats refresh` reads the metastore.")
         return
     table = Table(box=None, pad_edge=False, header_style="dim")
     table.add_column("table", overflow="fold")

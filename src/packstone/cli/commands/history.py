@@ -5,28 +5,32 @@ from __future__ import annotations
 import click
 
 from packstone.cli import options
+from packstone.cli.family import check_family
 
-_HISTORY = click.option("--history", "history_url", default=None, metavar="URL", help="History database.")
-_FAMILY = click.Choice(["hive", "paimon", "segments"])
+_HISTORY = click.option("--history", "history_url", default=None, metavar="URL", help="Use this history database.")
 
 
-@click.group("history", invoke_without_command=True, short_help="List the runs; show one, forget old ones.")
+@click.group("history", invoke_without_command=True, short_help="List recorded runs; show one, or delete old records.")
 @_HISTORY
-@click.option("--table", "table_path", default=None, help="Only runs of this table.")
-@click.option("--status", multiple=True, help="Only runs that ended so; may be repeated.")
-@click.option("--family", type=_FAMILY, default=None, help="Only runs on tables of this family.")
-@click.option("--since", default=None, metavar="WHEN", help="Only runs from then on: 2026-01-31, or 7d ago.")
-@click.option("--until", default=None, metavar="WHEN", help="Only runs before then.")
-@click.option("--limit", type=click.IntRange(min=1), default=20, show_default=True, help="At most so many.")
+@click.option("--table", "table_path", default=None, metavar="PATH", help="List only runs of this table.")
+@click.option(
+    "--status", multiple=True, metavar="STATUS", help="List only runs with this status, e.g. failed; may be repeated."
+)
+@click.option(
+    "--family", callback=check_family, default=None, metavar="NAME", help="List only runs on tables of this family."
+)
+@click.option("--since", default=None, metavar="WHEN", help="List only runs since a time (2026-01-31) or an age (7d).")
+@click.option("--until", default=None, metavar="WHEN", help="List only runs before a time or an age.")
+@click.option("--limit", type=click.IntRange(min=1), default=20, show_default=True, help="List at most this many runs.")
 @click.option(
     "--format",
     "output_format",
     type=click.Choice(["table", "json", "csv"]),
     default="table",
     show_default=True,
-    help="How to print the result.",
+    help="Print the result as a table, JSON or CSV.",
 )
-@click.option("--debug", is_flag=True, help="Show a stack trace if something goes wrong.")
+@click.option("--debug", is_flag=True, help="Print a stack trace on errors.")
 @click.pass_context
 def command(
     ctx: click.Context,
@@ -40,12 +44,12 @@ def command(
     output_format: str,
     debug: bool,  # noqa: ARG001 - read by main
 ) -> int:
-    """List the runs, newest first, with their files, bytes and read times before and after."""
+    """List the recorded runs, newest first, with their files, bytes and read times before and after."""
+    from packstone.cli.run_history import run_list
+
     if ctx.invoked_subcommand is not None:
         return 0
-    from packstone.cli.run_history import run_list
-    from packstone.history.store import RunFilters
-    from packstone.service.prune_history import parse_when
+    from packstone.history.store import RunFilters, parse_when
     from packstone.storage.location import parse_location
 
     filters = RunFilters(
@@ -58,7 +62,7 @@ def command(
     return run_list(history_url, filters, limit=limit, output_format=output_format)
 
 
-@command.command("show", short_help="Show one run with its merges, files and what it left alone.")
+@command.command("show", short_help="Show one run with its merges, files and skipped parts.")
 @click.argument("run")
 @_HISTORY
 @options.output_options
@@ -70,15 +74,15 @@ def show_run(
     output_format: str,
     debug: bool,  # noqa: ARG001 - read by main
 ) -> int:
-    """Show all that is recorded of RUN."""
+    """Show everything that is recorded of RUN."""
     from packstone.cli.run_history import run_show
 
     return run_show(history_url or _of_parent(ctx), run, output_format=output_format)
 
 
-@command.command("prune", short_help="Forget old runs.")
-@click.option("--older-than", required=True, metavar="AGE", help="Forget runs that started longer ago, e.g. 90d.")
-@click.option("--dry-run", is_flag=True, help="Only say how many.")
+@command.command("prune", short_help="Delete the records of old runs.")
+@click.option("--older-than", required=True, metavar="AGE", help="Delete runs that started longer ago, e.g. 90d.")
+@click.option("--dry-run", is_flag=True, help="Print how many runs would be deleted; delete nothing.")
 @_HISTORY
 @options.yes_option
 @options.output_options
@@ -92,7 +96,7 @@ def prune(
     output_format: str,
     debug: bool,  # noqa: ARG001 - read by main
 ) -> int:
-    """Forget runs that started longer ago than AGE, with their merges, files and skips. Tables are not touched."""
+    """Delete the records of runs that started longer ago than AGE. Tables are not touched."""
     from packstone.cli.run_history import run_prune
 
     url = history_url or _of_parent(ctx)
@@ -100,6 +104,6 @@ def prune(
 
 
 def _of_parent(ctx: click.Context) -> str | None:
-    """The address that stands before the name of the subcommand."""
+    """Return the value of ``--history`` given before the name of the subcommand."""
     given: str | None = ctx.parent.params.get("history_url") if ctx.parent is not None else None
     return given

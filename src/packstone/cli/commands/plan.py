@@ -7,26 +7,30 @@ from typing import Any
 import click
 
 from packstone.cli import options
-from packstone.cli.family_command import FamilyCommand
+from packstone.cli.family import FamilyCommand
 
 
-@click.command("plan", cls=FamilyCommand, short_help="What would be merged and why; writes nothing.")
+@click.command("plan", cls=FamilyCommand, short_help="Show what would be merged and why; write nothing.")
 @click.argument("target")
-@options.strategy_option
-@options.metastore_option
-@options.size_options
-@options.merge_options
 @options.filter_options
-@options.paimon_options
-@options.segment_options
+@options.ids_option
+@options.between_option
+@options.target_size_option
+@options.output_file_options
+@options.safety_options
 @options.engine_options
+@options.metastore_option
+@click.option(
+    "--out",
+    "plan_out",
+    default=None,
+    metavar="FILE",
+    help="Save the plan, to review it and to run exactly this plan with `packstone compact TARGET --plan FILE`.",
+)
+@options.each_option
 @options.output_options
-def command(target: str, **typed: Any) -> int:  # noqa: ANN401 - click's parameters by name
-    """Say what `compact` would do to TARGET, why, and what it would cost."""
-    from packstone.cli.named_target import is_named
-    from packstone.cli.run_merge import run_named_plan, run_plan
-    from packstone.storage.location import parse_location
+def command(target: str, **typed: Any) -> int:
+    """Show what `compact` would do to TARGET, why, and what it would cost. Nothing is written."""
+    from packstone.cli.run_merge import run_plan
 
-    if is_named(target, typed):
-        return run_named_plan(target, typed)
-    return run_plan(parse_location(target), typed)
+    return run_plan(target, typed)

@@ -7,15 +7,17 @@ from typing import Any
 import click
 
 from packstone.cli import options
+from packstone.cli.family import FamilyCommand
 
-_LEFT = "the folders that were published stay until `packstone clean`"
 
-
-@click.command("restore", short_help="Undo exactly one run.")
+@click.command("restore", cls=FamilyCommand, short_help="Undo exactly one run.")
 @click.argument("run")
 @click.argument("target", required=False)
-@click.option("--history", "history_url", default=None, metavar="URL", help="Where to look up the table of RUN.")
-@click.option("--take-over", is_flag=True, help="Take partitions from an owner on another host that you know is dead.")
+@click.option(
+    "--history", "history_url", default=None, metavar="URL", help="Look up the table of RUN in this history database."
+)
+@options.set_option
+@options.take_over_option
 @options.home_options
 @options.yes_option
 @options.output_options
@@ -26,34 +28,32 @@ def command(
     take_over: bool,
     yes: bool,
     output_format: str,
-    **typed: Any,  # noqa: ANN401 - click's parameters by name
+    **typed: Any,
 ) -> int:
-    """Undo RUN: take its merged files out and put the originals back. What arrived since stays.
+    """Undo RUN: remove its merged files and put the originals back. Data that arrived since then stays.
 
-    TARGET is the table or partition; without it the history tells. For Hive directories: a compaction of a Paimon or a
-    segment table changes none of its rows, and earlier snapshots or versions stay readable until they expire.
+    TARGET is the table or partition; without it, the history says which table RUN belongs to. A Hive directory gets its
+    originals back from the backup, a Paimon table by an inverse COMPACT snapshot, a segment table by reactivating the
+    merged segments. This works as long as the originals are kept and nothing newer is based on the merged files.
     """
-    from packstone.cli.draw import draw_lines
-    from packstone.cli.family import check_has_backups
-    from packstone.cli.find_run import find_target
-    from packstone.cli.named_target import hive_table, is_named
-    from packstone.cli.output import many, show
-    from packstone.model.sizes import format_bytes
-    from packstone.service.record import history_address
+    from packstone.cli.draw_outcome import draw_lines
+    from packstone.cli.output import show
+    from packstone.cli.targets import find_target, open_target, read_options
+    from packstone.model.sizes import format_bytes, plural
+    from packstone.pipeline.record import history_address
 
-    if target is None or not is_named(target, typed):
-        target = find_target(run, target, history_url)
-        check_has_backups("restore", target)
-    with hive_table(target, typed, history=history_address(history_url)) as table:
-        if not options.confirm(f"Undo run {run} of {table.layout.root}?", yes=yes):
+    target = find_target(run, target, history_url)
+    with open_target(target, typed, history=history_address(history_url), to_merge=False) as table:
+        if not options.confirm(f"Undo run {run} of {table.path}?", yes=yes):
             return 0
-        report = table.restore(run, take_over=take_over)
-    removed = f"{many(report.files_removed, 'merged file')} removed" if report.files_removed else _LEFT
+        plan = table.restore(run, read_options(table, typed, verb="restore"), take_over=take_over)
+        noun = table.family_row.part
+    removed = f"{plural(plan.files_removed, 'merged file')} removed" if plan.files_removed else plan.note
+    restored = f"restored {plural(plan.files_restored, 'file')} ({format_bytes(plan.bytes_restored)}) of "
     lines = [
-        f"restored {many(report.files_restored, 'file')} ({format_bytes(report.bytes_restored)}) of "
-        f"{many(len(report.partitions), 'partition')}; {removed}"
-        if report.partitions
-        else f"Run {run} was undone already; nothing to do."
+        f"{restored}{plural(len(plan.parts), noun)}; {removed}".removesuffix("; ")
+        if plan.parts
+        else f"Run {run} was already undone; nothing to do."
     ]
-    show(report.to_json(), output_format=output_format, draw=lambda console: draw_lines(console, lines))
+    show(plan.to_json(), output_format=output_format, draw=lambda console: draw_lines(console, lines))
     return 0

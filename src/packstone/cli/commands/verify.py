@@ -7,38 +7,43 @@ from typing import Any
 import click
 
 from packstone.cli import options
+from packstone.cli.family import FamilyCommand
 
 
-@click.command("verify", short_help="Prove a run again from the files that still exist.")
+@click.command("verify", cls=FamilyCommand, short_help="Verify a run again from the files that still exist.")
 @click.argument("run")
 @click.argument("target", required=False)
-@click.option("--history", "history_url", default=None, metavar="URL", help="Where to look up the table of RUN.")
+@click.option(
+    "--history", "history_url", default=None, metavar="URL", help="Look up the table of RUN in this history database."
+)
+@click.option(
+    "--measure-read",
+    is_flag=True,
+    help="Measure how long originals and merged files take to read, cold and warm, in turns (Hive directories).",
+)
 @options.metastore_option
 @options.engine_options
 @options.output_options
-def command(run: str, target: str | None, history_url: str | None, **typed: Any) -> int:  # noqa: ANN401 - click's
-    """Read RUN's merged files again, and its originals while they are kept, and compare with the record.
+def command(run: str, target: str | None, history_url: str | None, measure_read: bool, **typed: Any) -> int:
+    """Read RUN's merged files again, and its originals if they still exist, and compare them with the record."""
+    from packstone.cli.draw_outcome import draw_lines
+    from packstone.cli.output import show
+    from packstone.cli.targets import find_target, open_target
+    from packstone.model.sizes import plural
 
-    For Hive directories; a Paimon table keeps the files of before in its earlier snapshots, a segment table in its
-    earlier versions, not in a backup.
-    """
-    from packstone.cli.arguments import read_engine
-    from packstone.cli.draw import draw_lines
-    from packstone.cli.family import check_has_backups
-    from packstone.cli.find_run import find_target
-    from packstone.cli.named_target import hive_table, is_named
-    from packstone.cli.output import many, show
-
-    if target is None or not is_named(target, typed):
-        target = find_target(run, target, history_url)
-        check_has_backups("verify", target)
-    with hive_table(target, typed, engine=read_engine(typed)) as table:
-        report = table.verify(run)
+    with open_target(find_target(run, target, history_url), typed, to_merge=False) as table:
+        report = table.verify(run, measure_read=measure_read)
     proved = (
-        f"verified {many(report.rows, 'row')} in {many(report.proved, 'merged file')} against the record, "
-        f"{report.originals_read:,} of them against their originals too"
+        f"verified {plural(report.rows, 'row')} in {plural(report.proved, 'merged file')} against the record, "
+        f"{report.with_inputs:,} of them against their originals too"
     )
     lines = [f"MISMATCH  {problem}" for problem in report.problems] or [proved]
+    lines += [
+        f"read {one['cache']}: {one['seconds_before']:.3f} s before, {one['seconds_after']:.3f} s after "
+        f"({one['runs']} interleaved runs, {one['engine']})"
+        for one in report.read_times
+    ]
+    lines += [f"engine {report.engine}"] if report.engine is not None else []
     show(
         report.to_json(),
         output_format=typed["output_format"],

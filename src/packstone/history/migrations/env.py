@@ -1,4 +1,4 @@
-"""Alembic runs this file; the open connection comes from ``history.migrate``, so no address is kept here."""
+"""Alembic runs this file; the open connection comes from ``history/schema.py``, so it needs no address."""
 
 from __future__ import annotations
 

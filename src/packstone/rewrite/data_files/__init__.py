@@ -1,1 +1,1 @@
-"""Data files of a table format as rows: Parquet, ORC and Avro, read and written through FileIO."""
+"""Read and write the rows of data files (Parquet, ORC and Avro) through FileIO."""

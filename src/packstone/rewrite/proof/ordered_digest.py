@@ -1,18 +1,18 @@
 """A digest of all rows in their order, at the speed of the machine's SHA instructions.
 
-A merge that keeps the order of its rows can be proved by a digest that depends on it: stronger than a multiset
-fingerprint (order counts too) and three to four times as quick, because each column's bytes go through one native hash
-in long runs instead of a dozen vector operations per value. Where rows are sorted anew, ``fingerprint`` remains.
+A merge that keeps the order of its rows can be proved by a digest that depends on the order: stronger than a multiset
+fingerprint (it covers the order too) and three to four times as fast, because each column's bytes go through one native
+hash in long runs instead of a dozen vector operations per value. Where rows are sorted again, ``fingerprint`` is used.
 
-The digest must not depend on how the rows were cut into batches, so only what is independent of it is hashed, for each
-column (and each child of a nested one) into hashers of its own:
+The digest must not depend on how the rows are split into batches, so only what is independent of it is hashed, for each
+column (and each child of a nested one) with its own hashers:
 
-- the places of the nulls, as row numbers since the start (nothing at all where there are none);
-- the bytes of the values that are not null, one after the other (bits of booleans as bytes);
-- for strings, binaries, lists and maps the lengths, apart from their content: ["ab", "c"] is not ["a", "bc"].
+- the positions of the nulls, as row numbers from the start (nothing if there are none);
+- the bytes of the values that are not null, one after another (bits of booleans as bytes);
+- for strings, binaries, lists and maps the lengths, separately from their content: ["ab", "c"] is not ["a", "bc"].
 
-Bytes behind nulls never count. -0.0 and 0.0 differ, and so do two NaN of different bits: a rewrite keeps bits.
-Types and names are compared as schemas, elsewhere.
+Bytes in the slots of nulls never count. -0.0 and 0.0 differ, and so do two NaN of different bits: a rewrite keeps bits.
+Types and names are compared elsewhere, as schemas.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def digest_batches(batches: Iterable[pa.RecordBatch]) -> Fingerprint:
 
 
 class _Column:
-    """What is hashed of one column, or of one child of a nested column."""
+    """The hashers of one column, or of one child of a nested column."""
 
     __slots__ = ("_children", "_lengths", "_nulls", "_rows", "_values")
 
@@ -62,7 +62,7 @@ class _Column:
         self._children: list[_Column] = []
 
     def update(self, array: pa.Array) -> None:
-        """Take the next values."""
+        """Add the next values."""
         array = _plain(array)
         rows = len(array)
         if array.null_count:
@@ -72,8 +72,8 @@ class _Column:
         self._rows += rows
         self._take(array)
 
-    def finish(self, whole: Any) -> None:  # noqa: ANN401 - a hash object of hashlib
-        """Put everything into one hash, in a fixed order."""
+    def finish(self, whole: Any) -> None:
+        """Add everything to one hash, in a fixed order."""
         whole.update(self._rows.to_bytes(8, "little"))
         for part in (self._nulls, self._values, self._lengths):
             whole.update(part.digest())
@@ -130,7 +130,7 @@ class _Column:
 
 
 def _plain(array: pa.Array) -> pa.Array:
-    """Undo what only encodes: dictionaries, views, runs, extensions."""
+    """Decode dictionaries, views, run-end encoding and extension types."""
     kind = array.type
     if isinstance(kind, pa.BaseExtensionType):
         return _plain(array.storage)
@@ -143,5 +143,5 @@ def _plain(array: pa.Array) -> pa.Array:
     if types.is_list_view(kind) or types.is_large_list_view(kind):
         return array.cast(pa.large_list(kind.value_type))
     if types.is_union(kind):
-        raise UnfaithfulError("it has a union column, which cannot be proved")
+        raise UnfaithfulError("it has a union column, which cannot be verified")
     return array

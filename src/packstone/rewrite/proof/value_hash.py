@@ -9,8 +9,8 @@ What is equal, what is not
     ``list_view`` or ``fixed_size_list``; an integer, a date, a decimal by its (unscaled) integer
     at any width, because readers differ in the widths they choose. Names, precision, scale, unit
     and time zone are not hashed: schemas are compared as schemas.
-    All NaN are equal, -0.0 and 0.0 differ, null equals only null, and bytes behind a null never
-    matter.
+    All NaN are equal, -0.0 and 0.0 differ, null equals only null, and bytes in the slot of a null never
+    count.
 
 How strong it is
     Integers, floats, and byte strings of one length up to 8 bytes never collide: every step is a
@@ -19,8 +19,8 @@ How strong it is
 
 Byte strings and lists share one shape, ``mix(sum_k mix(item_k + (k + 1) * STEP) + length * key)``,
 where the items are 8-byte words or element hashes. A sum has no order of evaluation, so it can be
-taken over columns of words (quick for short strings), over runs (quick for long ones) or over a
-stream, and the result is the same: how a batch was cut can never show in its hash.
+taken over columns of words (fast for short strings), over runs (fast for long ones) or over a
+stream with the same result: the hash does not depend on how a batch was split.
 
 Numbers are read as the machine stores them: little endian, as in all of Arrow on Parquet.
 """
@@ -44,14 +44,14 @@ U64: TypeAlias = "NDArray[np.uint64]"
 I64: TypeAlias = "NDArray[np.int64]"
 Bytes: TypeAlias = "NDArray[np.uint8]"
 
-# Work arrays of 8 bytes a row stay below glibc's 128 KiB mmap threshold, so that they are recycled
+# Work arrays of 8 bytes per row stay below glibc's 128 KiB mmap threshold, so that they are recycled
 # from the heap, warm in the L2 cache. Twice the rows cost twice the time *per row* in page faults.
 BLOCK_ROWS: Final = 12_288
-# Lists and strings are cut by what they hold, not by their count; a single giant one is streamed.
+# Lists and strings are split by their content, not by their count; a single giant one is streamed.
 _BLOCK_ITEMS: Final = 4 * BLOCK_ROWS
 _BLOCK_BYTES: Final = 64 * BLOCK_ROWS
-# Words of a string taken column by column; what remains of longer ones goes run by run. Measured: columns
-# cost 13 ns a word, runs 20 ns a word and 50 ns a string. Five words hold a UUID in text form.
+# Words of a string hashed column by column; the rest of longer ones is hashed run by run. Measured: columns
+# cost 13 ns per word, runs 20 ns per word and 50 ns per string. Five words hold a UUID in text form.
 _WORD_COLUMNS: Final = 5
 
 _WRAP: Final = (1 << 64) - 1
@@ -87,8 +87,8 @@ def mix(x: U64) -> U64:
 
 
 # 2^64 integers and a null do not fit 64 bits, so one integer must share the hash of null: this one. As a
-# double it is a NaN that is not canonical, so no float shares it, nor a narrower integer. ``row_hash`` tells
-# the two apart in its second lane; inside lists and structs they stay one, like any two in 2^64.
+# double it is a NaN that is not canonical, so no float shares it, nor a narrower integer. ``row_hash`` distinguishes
+# the two in its second lane; inside lists and structs they collide, like any two values with a chance of 2^-64.
 NULL_TWIN: Final = 0x7FFB_5EED_0000_0000
 NULL_HASH: Final = mix(np.array([NULL_TWIN], dtype=np.uint64))[0]
 
@@ -98,18 +98,18 @@ def hash_values(array: pa.Array) -> U64:
     rows = len(array)
     if rows == 0:
         return np.empty(0, dtype=np.uint64)
-    # A dictionary array is not cut, lest its dictionary be hashed once per block.
+    # A dictionary array is not split, because its dictionary would be hashed once per block.
     if rows > BLOCK_ROWS and not types.is_dictionary(array.type):
         cuts = range(0, rows, BLOCK_ROWS)
         return np.concatenate([hash_values(array.slice(cut, BLOCK_ROWS)) for cut in cuts])
     hashes = _rule_for(array.type)(array)
-    # Nulls come last, because their slots hold anything: garbage, or the hash of garbage.
+    # Nulls are set last, because their slots hold undefined values.
     hashes[_find_own_nulls(array)] = NULL_HASH
     return hashes
 
 
 def find_nulls(array: pa.Array) -> I64:
-    """Return the places of the logical nulls, in order: also of those that an encoding hides."""
+    """Return the positions of the logical nulls, in order, including those that an encoding hides."""
     kind = array.type
     if types.is_null(kind):
         return np.arange(len(array))
@@ -160,7 +160,7 @@ def hash_slices(padded: Bytes, starts: I64, lengths: I64) -> U64:
 
 
 def _add_at(sums: U64, rows: I64, terms: U64) -> None:
-    """Add to distinct rows; the plain sum when they are all rows is five times as fast."""
+    """Add to distinct rows; if they are all rows, a plain sum is five times as fast."""
     if len(rows) == len(sums):
         np.add(sums, terms, out=sums)
     else:
@@ -175,7 +175,7 @@ def _sum_long_slices(words: U64, starts: I64, lengths: I64) -> U64:
         half = len(counts) // 2
         parts = (slice(half), slice(half, None))
         return np.concatenate([_sum_long_slices(words, starts[p], lengths[p]) for p in parts])
-    # Word i of the concatenation lies at starts[r] + 8 * (i - first word of slice r).
+    # Word i of the concatenation is at starts[r] + 8 * (i - first word of slice r).
     places = np.repeat(starts - _WORD * (ends - counts), counts)
     places += np.arange(0, _WORD * len(places), _WORD)
     items = words[places]
@@ -184,14 +184,14 @@ def _sum_long_slices(words: U64, starts: I64, lengths: I64) -> U64:
 
 
 def _sum_runs(items: U64, counts: I64, *, first: int = 0) -> U64:
-    """Sum each run of ``items``, mixed with its place in the run; destroys ``items``."""
+    """Sum each run of ``items``, mixed with its position in the run; overwrites ``items``."""
     ends = np.cumsum(counts)
     begins = ends - counts
     places = np.arange(1 + first, 1 + first + len(items))
     places -= np.repeat(begins, counts)
     np.add(items, np.multiply(places.view(np.uint64), np.uint64(_STEP)), out=items)
     mix(items)
-    # reduceat gives a wrong answer for an empty run, so it sees only the others.
+    # reduceat gives a wrong result for an empty run, so it gets only the others.
     live = np.flatnonzero(counts)
     sums = np.zeros(len(counts), dtype=np.uint64)
     if len(live):
@@ -211,7 +211,7 @@ class BytesHasher:
         self._tail = b""
 
     def __bool__(self) -> bool:
-        """Say whether any byte has arrived."""
+        """Whether any byte has been added."""
         return bool(self._words or self._tail)
 
     def update(self, part: Bytes) -> None:
@@ -246,14 +246,14 @@ def _hash_pieces(data: Bytes, offsets: I64) -> U64:
         half = count // 2
         parts = (offsets[: half + 1], offsets[half:])
         return np.concatenate([_hash_pieces(data, part) for part in parts])
-    # A copy, because a whole word is read at the last byte and the buffer may end there.
+    # A copy, because a whole word is read at the last byte, where the buffer may end.
     padded = np.empty(end - begin + _WORD, dtype=np.uint8)
     padded[: end - begin] = data[begin:end]
     return hash_slices(padded, offsets[:-1] - begin, np.diff(offsets))
 
 
 def _read_bits(bitmap: pa.Buffer, array: pa.Array) -> Bytes:
-    """Unpack the array's stretch of a bitmap into zeros and ones."""
+    """Unpack the array's range of a bitmap into zeros and ones."""
     begin, end = array.offset, array.offset + len(array)
     first_byte = begin // 8
     packed = np.frombuffer(bitmap, dtype=np.uint8)[first_byte : (end + 7) // 8]
@@ -262,7 +262,7 @@ def _read_bits(bitmap: pa.Buffer, array: pa.Array) -> Bytes:
 
 
 def _read_fixed(array: pa.Array, dtype: str, *, per_value: int = 1) -> NDArray[np.generic]:
-    """View the array's stretch of its data buffer."""
+    """View the array's range of its data buffer."""
     skipped_bytes = array.offset * per_value * np.dtype(dtype).itemsize
     count = len(array) * per_value
     return np.frombuffer(array.buffers()[1], dtype=dtype, count=count, offset=skipped_bytes)
@@ -297,7 +297,7 @@ def _hash_floats(array: pa.Array) -> U64:
 
 
 def _hash_decimals(array: pa.Array) -> U64:
-    """Hash the unscaled integer, alike at 32, 64, 128 and 256 bits and as a plain integer.
+    """Hash the unscaled integer, with the same result at 32, 64, 128 and 256 bits and as a plain integer.
 
     A higher word counts by its difference from the sign extension of the one below it, and mix(0) is 0:
     words that only repeat the sign add nothing.
@@ -315,7 +315,7 @@ def _hash_decimals(array: pa.Array) -> U64:
 
 def _hash_strings(array: pa.Array) -> U64:
     data = array.buffers()[2]
-    # Arrow lets a column without any bytes come without a data buffer.
+    # In Arrow, a column without any bytes may have no data buffer.
     content = np.empty(0, dtype=np.uint8) if data is None else np.frombuffer(data, dtype=np.uint8)
     width_bytes = 8 if types.is_large_binary(array.type) or types.is_large_string(array.type) else 4
     skipped_bytes = array.offset * width_bytes
@@ -328,7 +328,7 @@ def _hash_string_views(array: pa.Array) -> U64:
 
 
 def _hash_fixed_bytes(array: pa.Array) -> U64:
-    """Hash as the byte string it is; an interval (months, days, nanoseconds) is 16 bytes."""
+    """Hash each value as a byte string; an interval (months, days, nanoseconds) has 16 bytes."""
     width_bytes = array.type.bit_width // 8
     offsets = np.arange(array.offset, array.offset + len(array) + 1) * width_bytes
     return _hash_pieces(np.frombuffer(array.buffers()[1], dtype=np.uint8), offsets)
@@ -339,8 +339,8 @@ def _hash_dictionary(array: pa.DictionaryArray) -> U64:
     # A small slice of a batch may carry a dictionary for millions of rows.
     if len(values) > len(array) and _rule_for(values.type) is _hash_strings:
         return hash_values(values.take(codes))
-    # One entry more, so that an empty dictionary (all codes null) has something to point at;
-    # codes behind nulls are garbage, hence clipped.
+    # One more entry, so that an empty dictionary (all codes null) has something to point at;
+    # codes of nulls are undefined, hence clipped.
     table = np.append(hash_values(values), NULL_HASH)
     return table.take(_read_integers(codes), mode="clip")
 
@@ -352,13 +352,13 @@ def _hash_run_ends(array: pa.RunEndEncodedArray) -> U64:
 
 
 def _find_runs(array: pa.RunEndEncodedArray) -> I64:
-    """Return the number of the run that each row lies in."""
+    """Return the number of the run that each row is in."""
     rows = np.arange(array.offset, array.offset + len(array))
     return np.searchsorted(_read_integers(array.run_ends), rows, side="right")
 
 
 def _hash_structs(array: pa.StructArray) -> U64:
-    """Chain the fields; each step is a bijection, so one changed field always shows."""
+    """Chain the fields; each step is a bijection, so one changed field always changes the hash."""
     hashes = np.full(len(array), _STRUCT_SEED)
     for number in range(array.type.num_fields):
         np.bitwise_xor(hashes, hash_values(array.field(number)), out=hashes)
@@ -378,7 +378,7 @@ def _hash_fixed_lists(array: pa.FixedSizeListArray) -> U64:
 
 
 def _hash_list_views(array: pa.Array) -> U64:
-    # flatten() skips null lists, whose sizes may be anything.
+    # flatten() skips null lists, whose sizes are undefined.
     sizes = array.sizes.to_numpy().astype(np.int64)
     if array.null_count:
         sizes *= _read_bits(array.buffers()[0], array)
@@ -387,7 +387,7 @@ def _hash_list_views(array: pa.Array) -> U64:
 
 
 def _hash_runs(values: pa.Array, offsets: I64) -> U64:
-    """Hash the lists ``values[offsets[i] : offsets[i + 1]]``; those of null lists are wasted."""
+    """Hash the lists ``values[offsets[i] : offsets[i + 1]]``; the hashes of null lists are not used."""
     count = len(offsets) - 1
     begin, end = int(offsets[0]), int(offsets[-1])
     if end - begin > _BLOCK_ITEMS and count > 1:
@@ -408,7 +408,7 @@ def _is_extension(kind: pa.DataType) -> bool:
     return isinstance(kind, pa.BaseExtensionType)
 
 
-# The first rule that accepts the type hashes it; the common types stand first.
+# The first rule that accepts the type hashes it; the common types are first.
 _RULES: Final[tuple[tuple[Callable[[pa.DataType], bool], Callable[[pa.Array], U64]], ...]] = (
     (types.is_integer, _hash_integers),
     (types.is_floating, _hash_floats),

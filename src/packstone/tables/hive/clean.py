@@ -1,20 +1,23 @@
-"""Remove originals whose time is over: by recorded name, size and time, never by a wildcard (hazard 41)."""
+"""Remove originals whose retention has expired: by recorded name, size and time, never by a wildcard (hazard 41)."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
-from packstone.errors import CommitUnknownError, CorruptionError
+from packstone.errors import CommitUnknownError, ConflictError, CorruptionError
+from packstone.model.sizes import format_bytes, plural
+from packstone.runs.clock import now_seconds
+from packstone.runs.interrupts import finish_first
 from packstone.tables.hive.journal import Journal, Mark, SwapIntent, check_reachable, remove_empty_backup
-from packstone.tables.hive.recover import is_ended
-from packstone.tables.hive.restore import is_as_recorded, who_merged
-from packstone.tables.hive.switch import remove_empty_version, why_not_cleaned
+from packstone.tables.hive.recover import find_later_run, is_as_recorded, is_ended
+from packstone.tables.hive.relocate import remove_empty_version, why_not_cleaned
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from packstone.tables.hive.switch import LocationCatalog
+    from packstone.tables.hive.commit import Claims
+    from packstone.tables.hive.relocate import LocationCatalog
 
 
 RECORD_SECONDS = 30 * 86_400  # people ask weeks later what a run did, and whether it can still be undone
@@ -22,31 +25,144 @@ RECORD_SECONDS = 30 * 86_400  # people ask weeks later what a run did, and wheth
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cleaning:
-    """The originals of one swap that may go, and those that differ from the record and stay."""
+    """The originals of one swap that can be removed, and those that differ from the record and stay."""
 
     intent: SwapIntent
     paths: tuple[str, ...]
     size_bytes: int
     changed: tuple[str, ...]
-    missing: tuple[str, ...] = ()  # merged files that are not what was published: the originals may be all there is
-    new_folder: bool = False  # not originals, but what was published by location and undone
+    missing: tuple[str, ...] = ()  # merged files changed since they were published: originals may be the only copy
+    new_folder: bool = False  # not originals, but the new folder of an undone relocation
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Unclean:
-    """A run of which nothing is removed, and why: nothing is deleted on doubt."""
+class CleanFailure:
+    """A run whose files all stay, and why: if in doubt, nothing is deleted."""
 
     run: str
     why: str
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HiveClean:
+    """The files of a table that were removed, or would be."""
+
+    table: str
+    runs: tuple[str, ...]
+    files: int
+    bytes: int
+    changed: tuple[str, ...]
+    kept_runs: int
+    busy: tuple[str, ...] = ()  # partitions that another run owns; the next clean removes their originals
+    damaged: tuple[str, ...] = ()  # records that cannot be read; the files they describe stay
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is nothing to remove."""
+        return not self.runs
+
+    @property
+    def problems(self) -> tuple[str, ...]:
+        """Records that cannot be read."""
+        return self.damaged
+
+    @property
+    def refused(self) -> str:
+        """Always empty: no request is refused."""
+        return ""
+
+    def describe(self) -> str:
+        """Summarise what is removed."""
+        return f"{plural(self.files, 'original')} of {plural(len(self.runs), 'run')}, {format_bytes(self.bytes)}"
+
+    def notes(self) -> tuple[str, ...]:
+        """Return lines about what was left alone and what is still kept."""
+        lines = [f"left alone, it is not the file that was recorded: {path}" for path in self.changed]
+        lines += [f"left alone: {why}" for why in self.damaged]
+        lines += [f"left for the next time: {why}" for why in self.busy]
+        lines += [f"{plural(self.kept_runs, 'run')} still within the time to keep."] if self.kept_runs else []
+        return tuple(lines)
+
+    def to_json(self, *, dry_run: bool = False) -> dict[str, Any]:
+        """The documented keys."""
+        return {
+            "format_version": 1,
+            "table": self.table,
+            "family": "hive",
+            "status": "nothing-to-do" if not self.runs else "planned" if dry_run else "cleaned",
+            "runs": list(self.runs),
+            "files": self.files,
+            "bytes": self.bytes,
+            "left_alone": [*self.changed, *self.damaged],
+            "busy": list(self.busy),
+            "runs_still_kept": self.kept_runs,
+        }
+
+
+def plan_table_clean(journal: Journal, *, catalog: LocationCatalog | None) -> HiveClean:
+    """Report the originals whose retention has expired; nothing is changed."""
+    now = now_seconds()
+    return _report(journal, list(plan_clean(journal, now_seconds=now, catalog=catalog)), now=now)
+
+
+def clean_table(claims: Claims, *, catalog: LocationCatalog | None) -> HiveClean:
+    """Remove expired originals, swap by swap; a partition that another run owns is left for the next clean."""
+    journal, now = claims.journal, now_seconds()
+    planned: list[Cleaning | CleanFailure] = []
+    busy: list[str] = []
+    for cleaning in plan_clean(journal, now_seconds=now, catalog=catalog):
+        if isinstance(cleaning, CleanFailure) or cleaning.missing:
+            planned.append(cleaning)
+            continue
+        try:
+            claims.claim(cleaning.intent.partition)
+        except ConflictError as conflict:
+            busy.append(conflict.message)
+            continue
+        with finish_first():
+            was_ours = clean_swap(journal, cleaning, now_seconds=now)
+            claims.release(cleaning.intent.partition)
+        planned += [cleaning] if was_ours else []
+    close_runs(journal, now_seconds=claims.run.store_now())
+    return replace(_report(journal, planned, now=now), busy=tuple(busy))
+
+
+def _report(journal: Journal, found: list[Cleaning | CleanFailure], *, now: float) -> HiveClean:
+    planned = [one for one in found if isinstance(one, Cleaning)]
+    damaged = {one.run: one.why for one in found if isinstance(one, CleanFailure)}
+    runs = {cleaning.intent.run for cleaning in planned if not cleaning.missing}
+    kept = {
+        intent.run
+        for run in runs_to_clean(journal)
+        if run not in damaged
+        for intent in journal.read_intents(run)
+        if _is_kept(journal, intent, now=now)
+    }
+    return HiveClean(
+        table=journal.layout.root,
+        runs=tuple(sorted(runs)),
+        files=sum(len(cleaning.paths) for cleaning in planned),
+        bytes=sum(cleaning.size_bytes for cleaning in planned),
+        changed=tuple(path for cleaning in planned for path in (*cleaning.changed, *cleaning.missing)),
+        kept_runs=len(kept),
+        damaged=tuple(damaged.values()),
+    )
+
+
+def _is_kept(journal: Journal, intent: SwapIntent, *, now: float) -> bool:
+    left = left_until(journal, intent)
+    if left is not None and left > now:
+        return True
+    return intent.keep_until > now and journal.has_mark(intent, "done") and not journal.has_mark(intent, "restored")
+
+
 def runs_to_clean(journal: Journal) -> Iterator[str]:
-    """Name the runs for which something is left to clean; one stat tells of each that is closed."""
+    """Yield the runs for which something may be left to clean; one stat finds out whether a run is closed."""
     return (run for run in journal.list_runs() if journal.closed_at(run) is None)
 
 
 def close_runs(journal: Journal, *, now_seconds: float) -> None:
-    """Close ended runs whose swaps are all cleaned, restored or undone; forget those that were closed long ago."""
+    """Close ended runs whose swaps are all cleaned, restored or undone; remove the records of runs closed long ago."""
     for run in journal.list_runs():
         closed_at = journal.closed_at(run)
         if closed_at is not None:
@@ -57,30 +173,30 @@ def close_runs(journal: Journal, *, now_seconds: float) -> None:
 
 
 def _is_settled(journal: Journal, run: str) -> bool:
-    """Whether a run has swaps, and nothing of any of them waits for a clean; not if a record cannot be read."""
+    """Whether a run has swaps and none of them waits for a clean; False if a record cannot be read."""
     if journal.io.stat(journal.layout.staging(run)) is not None:
         return False  # kept as evidence
     try:
         intents = tuple(journal.read_intents(run))
     except CorruptionError:
         return False
-    return bool(intents) and all(_is_over(journal, intent) for intent in intents)
+    return bool(intents) and all(_is_swap_settled(journal, intent) for intent in intents)
 
 
-def _is_over(journal: Journal, intent: SwapIntent) -> bool:
+def _is_swap_settled(journal: Journal, intent: SwapIntent) -> bool:
     return journal.has_mark(intent, "cleaned", "restored", "undone") and left_until(journal, intent) is None
 
 
 def plan_clean(
     journal: Journal, *, now_seconds: float, catalog: LocationCatalog | None = None
-) -> Iterator[Cleaning | Unclean]:
-    """Yield, swap by swap, what is kept beyond its time; or why a run's originals stay."""
+) -> Iterator[Cleaning | CleanFailure]:
+    """Yield, swap by swap, the originals whose retention has expired, or why a run's originals stay."""
     for run in runs_to_clean(journal):
         try:
             for intent in journal.read_intents(run):
                 yield from _plan_swap(journal, intent, now_seconds=now_seconds, catalog=catalog)
         except (CorruptionError, CommitUnknownError) as error:
-            yield Unclean(run=run, why=error.message)
+            yield CleanFailure(run=run, why=error.message)
 
 
 def _plan_swap(
@@ -89,10 +205,10 @@ def _plan_swap(
     left = left_until(journal, intent)
     if left is not None and now_seconds >= left:
         check_reachable(journal.io, journal.layout, intent)
-        yield _look_at_new_folder(journal, intent, catalog)
+        yield _inspect_new_folder(journal, intent, catalog)
     if now_seconds < intent.keep_until or not journal.has_mark(intent, "done"):
         return
-    # A restore that began must be finished from these very files.
+    # A restore that began needs these files to finish.
     if journal.has_mark(intent, "restoring", "restored", "cleaned"):
         return
     check_reachable(journal.io, journal.layout, intent)
@@ -100,11 +216,11 @@ def _plan_swap(
     if why_not is not None:
         yield Cleaning(intent=intent, paths=(), size_bytes=0, changed=(), missing=(why_not,))
     else:
-        yield _look(journal, intent)
+        yield _inspect_originals(journal, intent)
 
 
 def left_until(journal: Journal, intent: SwapIntent) -> float | None:
-    """Until when the new folder of a switch that was undone stays: as long as an old one; None if there is none."""
+    """Return until when the new folder of an undone relocation stays (as long as an old one); None if there is none."""
     if intent.switch is None or journal.has_mark(intent, "emptied"):
         return None
     restored, undone = (journal.read_mark(intent, name) for name in ("restored", "undone"))
@@ -119,13 +235,13 @@ def left_until(journal: Journal, intent: SwapIntent) -> float | None:
 def clean_swap(journal: Journal, cleaning: Cleaning, *, now_seconds: float) -> bool:
     """Remove the files of one swap; running it again after a crash removes the rest. False if nothing was removed.
 
-    The mark comes first: from then on ``restore`` refuses, so nobody starts to undo a run that is half gone.
+    The mark is written first: from then on ``restore`` refuses, so a partly removed run is never undone.
     """
     intent = cleaning.intent
     if cleaning.new_folder and not cleaning.missing:
         return _empty_new_folder(journal, cleaning, now_seconds=now_seconds)
     if cleaning.missing or journal.has_mark(intent, "restoring", "restored", "cleaned"):
-        return False  # nothing is deleted on doubt; or somebody was quicker, between the plan and our claim
+        return False  # in doubt; or another run was first, between the plan and our claim
     journal.write_mark(intent, "cleaning", Mark(at=now_seconds))
     for path in cleaning.paths:
         journal.io.remove(path)
@@ -134,7 +250,7 @@ def clean_swap(journal: Journal, cleaning: Cleaning, *, now_seconds: float) -> b
     return True
 
 
-def _look_at_new_folder(journal: Journal, intent: SwapIntent, catalog: LocationCatalog | None) -> Cleaning:
+def _inspect_new_folder(journal: Journal, intent: SwapIntent, catalog: LocationCatalog | None) -> Cleaning:
     why_not = why_not_cleaned(intent, catalog, new=True)
     mark = journal.read_mark(intent, "restored") or journal.read_mark(intent, "undone")
     if why_not is not None or mark is None or intent.switch is None:
@@ -157,7 +273,7 @@ def _look_at_new_folder(journal: Journal, intent: SwapIntent, catalog: LocationC
 
 def _empty_new_folder(journal: Journal, cleaning: Cleaning, *, now_seconds: float) -> bool:
     if journal.has_mark(cleaning.intent, "emptied"):
-        return False  # somebody was quicker
+        return False  # another run was first
     for path in cleaning.paths:
         journal.io.remove(path)
     remove_empty_version(journal.io, cleaning.intent)
@@ -166,15 +282,15 @@ def _empty_new_folder(journal: Journal, cleaning: Cleaning, *, now_seconds: floa
 
 
 def _missing(journal: Journal, intent: SwapIntent) -> tuple[str, ...]:
-    """Name the outputs that are neither as they were published nor merged again by us."""
+    """Return the outputs that are neither unchanged since they were published nor merged again by a later run."""
     return tuple(
         intent.published(output)
         for output in intent.outputs
-        if not is_as_recorded(journal.io, intent, output) and who_merged(journal, intent, output) is None
+        if not is_as_recorded(journal.io, intent, output) and find_later_run(journal, intent, output) is None
     )
 
 
-def _look(journal: Journal, intent: SwapIntent) -> Cleaning:
+def _inspect_originals(journal: Journal, intent: SwapIntent) -> Cleaning:
     io = journal.io
     missing = _missing(journal, intent)
     if missing and not journal.has_mark(intent, "cleaning"):

@@ -1,56 +1,66 @@
-"""What one small file is: its format by its first bytes, and the line that files must share to be merged.
+"""Inspect one small file: its format, whether it may be merged, and with which others.
 
-A name is never trusted alone, and content is never trusted against the name: a file called ``x.parquet`` that
-holds text is left alone and reported.
+The first bytes decide the format. Name and content must agree: a file called ``x.parquet`` that holds text is left
+alone and reported. Files are merged if they share one line of text, their group.
 """
 
 from __future__ import annotations
 
+import hashlib
+import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from enum import StrEnum
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final
 
-from packstone.errors import PackstoneError, UnreadableFileError
-from packstone.model.file_format import FileFormat
+from packstone.errors import PackstoneError, UnfaithfulError, UnreadableFileError
+from packstone.model.files import FileFormat
 from packstone.model.unit import How
-from packstone.rewrite.blame_file import is_storage_failure, one_line, tell_error
-from packstone.rewrite.block_files import avro_blocks, rc_file, sequence_file
-from packstone.rewrite.codecs.text_codec import TextCodec, format_of
-from packstone.tables.hive.block_file_facts import block_file_facts
-from packstone.tables.hive.compressed_facts import compressed_facts
-from packstone.tables.hive.file_verdict import HEAD_BYTES, FileFacts, LookedAt, Verdict, not_merged
-from packstone.tables.hive.orc_facts import orc_facts
-from packstone.tables.hive.parquet_facts import parquet_facts
-from packstone.tables.hive.text_facts import NO_TEXT, WIDE_MARKS, text_facts
+from packstone.rewrite.blame_file import describe_error, is_storage_failure, one_line
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
     from packstone.model.files import FileEntry
+    from packstone.rewrite.formats.block_format import BlockFormat
     from packstone.storage.fileio import FileIO
 
-_KEY_CLASS_WITHIN = 64  # the first thing in the header of a SequenceFile
+_RC_KEY_CLASS: Final = b"org.apache.hadoop.hive.ql.io.RCFile$KeyBuffer"  # of old RCFiles, which begin as SequenceFiles
+_KEY_CLASS_WITHIN: Final = 64  # the first thing in the header of a SequenceFile
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MergedFormat:
-    """A format that is merged: in which way a plan says it is, and how its files are looked into."""
+# The formats that are merged, with the way of merging that a plan shows. A new format is a row here, a case in
+# ``_merged_facts``, and a row in ``rewrite/small_files/merge_unit.py``.
+MERGED_FORMATS: Final[Mapping[FileFormat, How]] = MappingProxyType(
+    {
+        FileFormat.PARQUET: How.REWRITE,
+        FileFormat.TEXT: How.CONCATENATE,
+        FileFormat.ORC: How.STITCH,
+        FileFormat.COMPRESSED: How.CONCATENATE,
+        FileFormat.GZIP_TEXT: How.CONCATENATE,
+        FileFormat.BZIP2_TEXT: How.CONCATENATE,
+        FileFormat.ZSTD_TEXT: How.CONCATENATE,
+        FileFormat.LZ4_TEXT: How.CONCATENATE,
+        FileFormat.SNAPPY_TEXT: How.CONCATENATE,
+        FileFormat.DEFLATE_TEXT: How.CONCATENATE,
+        FileFormat.HADOOP_LZ4_TEXT: How.CONCATENATE,
+        FileFormat.HADOOP_SNAPPY_TEXT: How.CONCATENATE,
+        FileFormat.AVRO: How.CONCATENATE,
+        FileFormat.SEQUENCE_FILE: How.CONCATENATE,
+        FileFormat.RC_FILE: How.CONCATENATE,
+    }
+)
 
-    how: How
-    facts: Callable[[LookedAt], FileFacts]
-
-
-_COMPRESSED = MergedFormat(how=How.CONCATENATE, facts=compressed_facts)
-# A new format is a module, a row here, and one in ``rewrite/kernels/registry.py``.
-MERGED_FORMATS: Mapping[FileFormat, MergedFormat] = {
-    FileFormat.PARQUET: MergedFormat(how=How.REWRITE, facts=parquet_facts),
-    FileFormat.TEXT: MergedFormat(how=How.CONCATENATE, facts=text_facts),
-    FileFormat.ORC: MergedFormat(how=How.STITCH, facts=orc_facts),
-    FileFormat.COMPRESSED: _COMPRESSED,
-    **{format_of(codec): _COMPRESSED for codec in TextCodec},
-    FileFormat.AVRO: MergedFormat(how=How.CONCATENATE, facts=block_file_facts(avro_blocks)),
-    FileFormat.SEQUENCE_FILE: MergedFormat(how=How.CONCATENATE, facts=block_file_facts(sequence_file)),
-    FileFormat.RC_FILE: MergedFormat(how=How.CONCATENATE, facts=block_file_facts(rc_file)),
+# The names of ``--codec`` for the codecs in the headers of block files.
+_CODEC_OPTIONS: Final = {
+    "snappy": "snappy",
+    "zstandard": "zstd",
+    "org.apache.hadoop.io.compress.SnappyCodec": "snappy",
+    "org.apache.hadoop.io.compress.ZStandardCodec": "zstd",
+    "org.apache.hadoop.io.compress.GzipCodec": "gzip",
 }
+_REMEMBERED: Final = 10_000
+_UNFAITHFUL: dict[tuple[str, str], str] = {}
 
 _MAGIC: tuple[tuple[bytes, FileFormat], ...] = (
     (b"PAR1", FileFormat.PARQUET),
@@ -94,7 +104,7 @@ _ENDINGS_WITH_MAGIC = frozenset({"gz", "bz2", "zst"})  # Hadoop's other codecs w
 
 
 def read_file_facts(io: FileIO, directory: str, file: FileEntry, *, codec: str) -> FileFacts:
-    """Look into one file; what is wrong with it is part of the answer."""
+    """Inspect one file; a problem with the file is part of the result, not an error."""
     path = f"{directory}/{file.name}"
     if file.size_bytes == 0:
         why = "0 bytes: empty, or open for writing"
@@ -106,7 +116,7 @@ def read_file_facts(io: FileIO, directory: str, file: FileEntry, *, codec: str) 
         ending = file.name.rpartition(".")[2].lower() if "." in file.name else ""
         found = _format_of(head, ending)
         is_whole = len(head) >= file.size_bytes
-        look = LookedAt(
+        look = Inspection(
             io=io, path=path, file=file, file_format=found, head=head, is_whole=is_whole, ending=ending, codec=codec
         )
         return _facts(look)
@@ -119,16 +129,16 @@ def read_file_facts(io: FileIO, directory: str, file: FileEntry, *, codec: str) 
     except PackstoneError:
         raise
     except Exception as error:  # noqa: BLE001 - damaged bytes make decoders raise anything
-        why = f"{path} cannot be decoded: {tell_error(error)}."
+        why = f"{path} cannot be decoded: {describe_error(error)}."
     now = io.stat(path)
     if now is None or (now.size_bytes, now.mtime_ns) != (file.size_bytes, file.mtime_ns):
-        why = "it changed or was removed since it was listed"  # somebody is at work there; nothing is broken
+        why = "it changed or was removed since it was listed"  # another writer is active; nothing is damaged
         return not_merged(file, FileFormat.UNKNOWN, verdict=Verdict.LEFT_ALONE, why=why)
     return not_merged(file, found, verdict=Verdict.UNREADABLE, why=why)
 
 
 def _format_of(head: bytes, ending: str) -> FileFormat:
-    """The format by the first bytes; the name decides only where those could be either."""
+    """Return the format by the first bytes; the name decides only where these are ambiguous."""
     found, named = sniff_format(head), _FORMAT_OF_ENDING.get(ending)
     if found in _SHORT_MAGIC and named in (FileFormat.TEXT, None) and not NO_TEXT.search(head):
         return FileFormat.TEXT
@@ -138,23 +148,230 @@ def _format_of(head: bytes, ending: str) -> FileFormat:
     return found
 
 
-def _facts(look: LookedAt) -> FileFacts:
+def _facts(look: Inspection) -> FileFacts:
     found, named = look.file_format, _FORMAT_OF_ENDING.get(look.ending)
     if named is not None and found is not named:
         why = f"its name says {named} but its content is {found}"
         return not_merged(look.file, found, verdict=Verdict.UNREADABLE, why=why)
     if found is FileFormat.UNKNOWN:
-        return look.left_alone("it is of no format that is known")
-    merged = MERGED_FORMATS.get(found)
-    if merged is None:
-        return look.left_alone(f"{found} files are not merged by this version")
-    return merged.facts(look)
+        return look.left_alone("its format is unknown")
+    return _merged_facts(look)
+
+
+def _merged_facts(look: Inspection) -> FileFacts:
+    """Inspect the file by its format; the format's code is imported with the first file of its kind."""
+    match look.file_format:
+        case FileFormat.PARQUET:
+            return _parquet_facts(look)
+        case FileFormat.ORC:
+            return _orc_facts(look)
+        case FileFormat.TEXT:
+            from packstone.tables.hive.text_facts import text_facts
+
+            return text_facts(look)
+        case FileFormat.COMPRESSED:
+            from packstone.tables.hive.text_facts import compressed_facts
+
+            return compressed_facts(look)
+        case FileFormat.AVRO | FileFormat.SEQUENCE_FILE | FileFormat.RC_FILE:
+            return _block_file_facts(look)
+        case other:
+            return look.left_alone(f"{other} files are not merged by this version")
+
+
+def _parquet_facts(look: Inspection) -> FileFacts:
+    """Group files by schema, codec and writer's semantics; those that cannot be written identically are left alone."""
+    from packstone.rewrite.formats.parquet_footer import read_footer_facts
+
+    try:
+        footer = read_footer_facts(look.io, look.path, codec=look.codec)
+    except UnfaithfulError as error:
+        return look.left_alone(error.message)
+    unfaithful = _why_unfaithful(look.io, look.path, agreement=footer.agreement, codec=look.codec)
+    if unfaithful:
+        return look.left_alone(f"it cannot be written back identically: {unfaithful}")
+    written = footer.codec if look.codec == "keep" else look.codec
+    shared = f"schema={footer.columns} codec={written} {footer.agreement}"
+    return look.mergeable(shared, rows=footer.rows, codec=footer.codec)
+
+
+def _why_unfaithful(io: FileIO, path: str, *, agreement: str, codec: str) -> str:
+    """Say why files cannot be written back identically; cached, because only agreement and codec matter."""
+    from packstone.rewrite.formats.parquet_writer import why_unfaithful
+
+    key = (agreement, codec)
+    if key not in _UNFAITHFUL:
+        if len(_UNFAITHFUL) >= _REMEMBERED:
+            _UNFAITHFUL.clear()
+        _UNFAITHFUL[key] = why_unfaithful(io, path, codec=codec)
+    return _UNFAITHFUL[key]
+
+
+def _orc_facts(look: Inspection) -> FileFacts:
+    """Group files by all that a footer states about a whole file; only the tail is read."""
+    from packstone.rewrite.small_files.orc_kernel import read_orc_facts
+
+    facts = read_orc_facts(look.io, look.path)
+    if facts.left_alone:
+        return look.left_alone(facts.left_alone)
+    if look.codec not in ("keep", facts.codec):
+        return look.left_alone(f"ORC files keep their codec ({facts.codec}); merge them without --codec")
+    return look.mergeable(f"codec={facts.codec} {facts.agreement}", rows=facts.rows, codec=facts.codec)
+
+
+def _block_file_facts(look: Inspection) -> FileFacts:
+    """Group files whose headers agree on how they are read; only the header is read."""
+    from packstone.rewrite.formats import avro_blocks, rc_file, sequence_file
+    from packstone.rewrite.formats.block_format import open_source
+
+    formats: dict[FileFormat, BlockFormat] = {
+        FileFormat.AVRO: avro_blocks,
+        FileFormat.SEQUENCE_FILE: sequence_file,
+        FileFormat.RC_FILE: rc_file,
+    }
+    with open_source(look.io, look.path) as source:
+        header = formats[look.file_format].read_header(source)
+    if header.why_not:
+        return look.left_alone(header.why_not)
+    if look.codec not in ("keep", _CODEC_OPTIONS.get(header.codec)):
+        return look.left_alone(f"its blocks keep their codec ({header.codec}); merge it without --codec")
+    agreement = hashlib.sha256(header.agreement).hexdigest()
+    return look.mergeable(f"codec={header.codec} header={agreement}", codec=header.codec)
 
 
 def sniff_format(head: bytes) -> FileFormat:
-    """Name the format by magic bytes; without magic and without bytes that no text holds it is text."""
+    """Return the format by magic bytes; without magic, it is text unless it holds bytes that no text has."""
     for magic, found in _MAGIC:
         if head.startswith(magic):
-            return FileFormat.RC_FILE if rc_file.KEY_CLASS in head[:_KEY_CLASS_WITHIN] else found
+            return FileFormat.RC_FILE if _RC_KEY_CLASS in head[:_KEY_CLASS_WITHIN] else found
     is_text = head.startswith(WIDE_MARKS) or not NO_TEXT.search(head)
     return FileFormat.TEXT if is_text else FileFormat.UNKNOWN
+
+
+# ---- results of an inspection ----
+
+HEAD_BYTES: Final = 64 << 10  # the size of the sample of a file, or of its decoded text
+NO_TEXT: Final = re.compile(
+    rb"[\x00\x0e-\x19\x7f]"
+)  # Hive's delimiters are \x01 to \x08, and \x1a to \x1f are in use too
+WIDE_MARKS: Final = (b"\xff\xfe", b"\xfe\xff")  # UTF-16 and UTF-32, whose newline is more than one byte
+
+
+class Verdict(StrEnum):
+    """Whether a file may be merged."""
+
+    MERGEABLE = "mergeable"
+    LEFT_ALONE = "left alone"  # valid, but not merged
+    UNREADABLE = "unreadable"  # damaged: reported as such
+
+
+class LineKind(StrEnum):
+    """The kind of one of the first lines of a file."""
+
+    NAMES = "names"  # every cell could name a column
+    NAMES_OF_VALUES = "names of values"  # and there are values below one of them
+    VALUES = "values"  # at least one cell is a number, a date, a time or a boolean
+    NUMBERS = "numbers"  # all cells are numbers
+    OTHER = "other"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FirstLine:
+    """One of the first lines of a text file that are not blank."""
+
+    number: int  # in the file, from 1, blank lines counted
+    text: str  # a long line is cut, and a digest of the whole line appended
+    kind: LineKind
+    cells: int
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """One way to cut the lines of a file into the same number of cells."""
+
+    delimiter: str
+    columns: int
+    quote: str = '"'
+
+    def __str__(self) -> str:
+        """Return its part of the group that files must share."""
+        if not self.delimiter:
+            return "" if self == FREE_TEXT else "ragged" if self == RAGGED else "1 column"
+        return f"{self.columns} by {self.delimiter!r}" + ("" if self.quote == '"' else f" quoted by {self.quote}")
+
+
+FREE_TEXT: Final = Reading("", 0)
+RAGGED: Final = Reading("", -1)
+ONE_COLUMN: Final = Reading("", 1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TextShape:
+    """The ways to cut all sampled lines of a file into the same number of cells."""
+
+    readings: tuple[Reading, ...] = ()  # with at least two columns
+    is_named: bool = False  # its name says that it is delimited
+    preamble: int = 0  # the number of lines at the beginning that differ from all others, which agree
+    widths: tuple[int, int] = (1, 1)  # the least and the greatest number of cells, if there is no reading
+    is_blank: bool = False  # it has no lines that could differ from others
+
+    @property
+    def is_ragged(self) -> bool:
+        """Whether its name says that it is delimited, but its lines do not agree."""
+        return self.is_named and not self.readings and self.widths[0] != self.widths[1]
+
+    def why_ragged(self) -> str:
+        """Say in which way its lines differ."""
+        if self.preamble:
+            lines = "a line" if self.preamble == 1 else f"{self.preamble} lines"
+            return f"a file begins with {lines} whose number of columns differs from all below"
+        return f"a file has lines of {self.widths[0]} columns and of {self.widths[1]}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileFacts:
+    """One file's format, whether it may be merged, and with which others."""
+
+    name: str
+    file_format: FileFormat
+    verdict: Verdict
+    why: str = ""
+    group: str = ""
+    rows: int = 0
+    codec: str = ""
+    first_lines: tuple[FirstLine, ...] = ()  # of text that may have a header
+    shape: TextShape | None = None  # of text that may be delimited
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Inspection:
+    """A file of a known format, to be inspected by that format's code."""
+
+    io: FileIO
+    path: str
+    file: FileEntry
+    file_format: FileFormat
+    head: bytes  # the first 64 KiB
+    is_whole: bool  # whether that is the whole file
+    ending: str  # of its name, in lower case
+    codec: str  # the requested codec, or ``keep``
+
+    def mergeable(self, shared: str, *, rows: int = 0, codec: str = "") -> FileFacts:
+        """Return facts that group the file by a shared text, and always by ending, owner, mode and ACL."""
+        return FileFacts(
+            name=self.file.name,
+            file_format=self.file_format,
+            verdict=Verdict.MERGEABLE,
+            group=f"{self.file_format} {shared} .{self.ending} {self.io.read_permissions(self.path)}",
+            rows=rows,
+            codec=codec,
+        )
+
+    def left_alone(self, why: str) -> FileFacts:
+        """Return facts of a valid file that is not merged."""
+        return not_merged(self.file, self.file_format, verdict=Verdict.LEFT_ALONE, why=why)
+
+
+def not_merged(file: FileEntry, found: FileFormat, *, verdict: Verdict, why: str) -> FileFacts:
+    """Return the facts of a file that is not merged, with the reason."""
+    return FileFacts(name=file.name, file_format=found, verdict=verdict, why=why)

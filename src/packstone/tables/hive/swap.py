@@ -1,23 +1,23 @@
-"""The swap: originals out to the backup, merged files in; journalled, so that a crash anywhere is recoverable.
+"""Swap originals for merged files, with a journal that makes a crash at any step recoverable.
 
 Order: check → intent → check → move every original to the backup, checking it there → move every output in → done.
-If a check or a move fails on the way, what was moved goes back at once: a table must not wait for ``recover`` to get
-its rows back.
+If a check or a move fails, the files already moved go back at once: a table must not wait for ``recover`` to get its
+rows back.
 
-Originals go first because a reader that meets a gap fails or sees too little for some milliseconds and is
-right on the next try, while one that meets both sets counts rows twice and never knows (trino#9761).
+Originals move first because a reader that meets a gap fails or sees too few rows for some milliseconds and succeeds
+when it retries, while a reader that meets both sets counts rows twice and never notices (trino#9761).
 
-Each step finds out for itself whether it was done already, so rolling forward is running it again, and rolling
-back is running the inverse. Which of the two ``recover`` does is decided by what is there:
+Each step checks whether it was done already, so rolling forward runs the steps again, and rolling back runs their
+inverses. The files found decide which of the two ``recover`` does:
 
     all outputs published                                      -> forward (only the mark is missing)
     outputs all present, originals all unchanged or kept       -> forward
-    originals all in their places or kept                      -> back
+    originals all in place or kept                             -> back
     an original lost after it was moved                        -> left as it is: the merged file may hold its only copy
 
-Originals move out in their order and back in the opposite one, so at any time those that are out come before those that
-are in. That tells a file which somebody removed from the table (one before it is still in its place) from one that was
-lost from the backup.
+Originals move out in order and back in reverse order, so at any time those in the backup precede those in the table.
+This distinguishes a file that was removed from the table (one before it is still in place) from a file that was lost
+from the backup.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ import time
 from typing import TYPE_CHECKING
 
 from packstone.errors import CommitUnknownError, ConflictError, RefusedError, UnavailableError, storage_sentence
+from packstone.runs.state_folder import make_staging
 from packstone.tables.hive.journal import (
     Journal,
     Mark,
@@ -40,8 +41,7 @@ from packstone.tables.hive.journal import (
     make_backup_again,
     remove_empty_backup,
 )
-from packstone.tables.hive.known_outputs import OUTPUT_PREFIX
-from packstone.tables.state_folder import make_staging
+from packstone.tables.hive.plan import OUTPUT_PREFIX
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 
 
 def check_can_swap(io: FileIO, path: str) -> None:
-    """Refuse, by name, a store without rename: a swap by copying is neither quick nor whole, whatever kills it."""
+    """Refuse a store without atomic rename: a swap by copying is slow, and a crash leaves partial files."""
     if not io.capabilities.atomic_rename:
         raise RefusedError(
             f"{path} is on an object store, which has no atomic rename, so Hive directories are not merged there in "
@@ -63,14 +63,14 @@ def check_can_swap(io: FileIO, path: str) -> None:
 def commit_swap(
     journal: Journal, intent: SwapIntent, *, now_seconds: float, check_ours: Callable[[], None] = lambda: None
 ) -> float:
-    """Publish the outputs in place of the inputs; return for how many milliseconds readers could see a gap.
+    """Publish the outputs in place of the inputs; return the milliseconds in which readers could see a gap.
 
-    ConflictError: an input or a folder changed, and everything is back as it was; or ``check_ours`` says that somebody
-    took the partition over, and then it is theirs to finish or to undo. UnavailableError: the storage refused a move,
-    and everything is back as it was. CommitUnknownError: it stopped half-way, and ``recover`` will finish it.
+    ConflictError: an input or a folder changed, and the swap was undone; or ``check_ours`` reports that another run
+    took the partition over, which then finishes or undoes the swap. UnavailableError: the storage refused a move, and
+    the swap was undone. CommitUnknownError: it stopped half-way, and ``recover`` will finish it.
 
-    ``check_ours`` is asked after the intent is written, because who takes over looks for intents after the claim:
-    one of the two sees the other.
+    ``check_ours`` is called after the intent is written, because a run that takes over looks for intents after its
+    claim: one of the two sees the other.
     """
     try:
         check_not_exchanged(journal.io, journal.layout, intent)
@@ -110,7 +110,7 @@ def _swap(journal: Journal, intent: SwapIntent, *, now_seconds: float, check_our
 
 
 def _check_can_return(journal: Journal, intent: SwapIntent) -> None:
-    """CommitUnknownError if the way back was exchanged: the partition's folder, or a backup that lacks an original."""
+    """CommitUnknownError if the partition's folder was exchanged, or the backup was and now lacks an original."""
     io, layout = journal.io, journal.layout
     if find_exchanged(io, layout, intent, only=intent.directory) is not None or not (
         find_exchanged(io, layout, intent, only=intent.backup_directory) is None
@@ -134,7 +134,7 @@ def recover_swap(journal: Journal, intent: SwapIntent, *, now_seconds: float) ->
 
 
 def _go_forward(journal: Journal, intent: SwapIntent) -> bool:
-    """Do the moves that are left; False if the storage refuses one, as it may do for ever: then the way is back."""
+    """Do the remaining moves; False if the storage refuses one, which it may always do: then the caller rolls back."""
     io = journal.io
     if all(_is_output(io.stat(intent.published(output)), output) for output in intent.outputs):
         return True
@@ -148,14 +148,14 @@ def _go_forward(journal: Journal, intent: SwapIntent) -> bool:
 
 
 def check_inputs_in_place(io: FileIO, intent: SwapIntent) -> None:
-    """The second listing: every input must still be the file that was read."""
+    """Check again that every input is still the file that was read."""
     for file in intent.inputs:
         if not _is(io.stat(intent.place(file)), file):
             raise ConflictError(f"{intent.place(file)} changed while it was being merged; nothing was changed.")
 
 
 def roll_back(journal: Journal, intent: SwapIntent, *, now_seconds: float, why: str) -> None:
-    """Take published outputs out again, then put kept originals back; what others did meanwhile stays."""
+    """Move published outputs out, then kept originals back; changes by others since then stay."""
     io = journal.io
     _check_can_roll_back(io, intent)
     for output in intent.outputs:
@@ -177,7 +177,7 @@ def check_originals(io: FileIO, intent: SwapIntent) -> None:
     for file in intent.inputs:
         place, kept = io.stat(intent.place(file)), io.stat(intent.kept(file))
         if kept is None and _is(place, file):
-            break  # not moved yet, and so are all that follow
+            break  # neither this file nor any after it has been moved
         if kept is None and place is None:
             lost.append(file)
     if not lost or io.stat(intent.directory) is None:
@@ -211,7 +211,7 @@ def check_outputs_known(journal: Journal, intent: SwapIntent) -> None:
 
 
 def put_back(io: FileIO, intent: SwapIntent, file: FileEntry) -> None:
-    """Move one kept original to its place; a place that is taken is a matter for a person."""
+    """Move one kept original back; CommitUnknownError if another file has its name: a user has to decide."""
     kept = io.stat(intent.kept(file))
     if kept is None:
         return
@@ -219,23 +219,26 @@ def put_back(io: FileIO, intent: SwapIntent, file: FileEntry) -> None:
         io.move(intent.kept(file), intent.place(file))
     except FileExistsError:
         raise CommitUnknownError(
-            f"{intent.place(file)} and its original {intent.kept(file)} both exist; move the first one away and run "
+            f"{intent.place(file)} and its original {intent.kept(file)} both exist; move the first file away and run "
             "`packstone recover` again."
         ) from None
 
 
 def _check_can_roll_back(io: FileIO, intent: SwapIntent) -> None:
-    """A folder that was dropped meanwhile is not made again: its rows may be unwanted, and the backup holds them."""
+    """CommitUnknownError if the folder was dropped: its rows may be unwanted, so it is not created again.
+
+    The backup holds the rows.
+    """
     if io.stat(intent.directory) is not None or not any(io.stat(intent.kept(file)) for file in intent.inputs):
         return
     raise CommitUnknownError(
         f"{intent.directory} was removed before its swap was finished; its originals are in {intent.backup_directory}. "
-        "Make the folder again and run `packstone recover` to get them back; then remove them if nobody wants them."
+        "Create the folder again and run `packstone recover` to get them back; then remove them if they are unwanted."
     )
 
 
 def _check_outputs_staged(io: FileIO, intent: SwapIntent) -> None:
-    """Originals are not moved for outputs that are no more (a run that was taken for dead loses its staging)."""
+    """ConflictError if a staged output is gone (a run that was wrongly considered dead loses its staging folder)."""
     for output in intent.outputs:
         if not _is_output(io.stat(output.staged_path), output):
             raise ConflictError(f"{output.staged_path} is gone or changed; nothing was changed in {intent.directory}.")
@@ -256,7 +259,7 @@ def _may_go_forward(io: FileIO, intent: SwapIntent) -> bool:
 def _move_inputs_out(io: FileIO, intent: SwapIntent) -> None:
     for file in intent.inputs:
         place = io.stat(intent.place(file))
-        # A different file under an input's name, beside the kept original, is somebody's new file: it stays.
+        # A different file under an input's name, while the original is kept, was written by others: it stays.
         if _is(place, file) or (place is not None and not _is_kept(io, intent, file)):
             _move_out(io, intent, file)
         if not _is_kept(io, intent, file):
@@ -282,12 +285,12 @@ def _move_outputs_in(io: FileIO, intent: SwapIntent) -> None:
 
 
 def _move_summaries_out(io: FileIO, intent: SwapIntent) -> None:
-    """Footers collected in ``_metadata`` describe files that are gone; readers that trust them would fail."""
+    """Move summary files to the backup: ``_metadata`` describes files that are gone, and readers would fail on it."""
     for number, path in enumerate(intent.summaries):
         if io.stat(path) is None:
             continue
         io.remove(intent.kept_summary(number))
-        # The table's own summaries are shared: another partition's run may be quicker.
+        # Partitions share the summaries in the table's root: another run may have moved them first.
         with contextlib.suppress(FileNotFoundError):
             io.move(path, intent.kept_summary(number))
 

@@ -1,24 +1,25 @@
-"""What a task on a Hive directory does: merge units and copy files, inspect files, or prove merged files again."""
+"""The tasks on a Hive directory: merge units and copy files, inspect files, or prove merged files again."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
+from packstone.errors import PackstoneError
 from packstone.model.files import FileEntry
+from packstone.model.maintenance import ProvedUnit
 from packstone.model.unit import How, StagedFile, UnitResult, UnitSpec, UnitStatus
-from packstone.rewrite.kernels.registry import read_through
-from packstone.rewrite.run_unit import run_unit
-from packstone.runs.tasks import Attempt, Job
-from packstone.tables.hive.copy_file import copy_file
-from packstone.tables.hive.file_facts import read_file_facts
-from packstone.tables.hive.file_verdict import FileFacts
-from packstone.tables.hive.fingerprint_files import FilesToProve, Proof, fingerprint_files
+from packstone.rewrite.blame_file import describe_error
+from packstone.rewrite.proof.fingerprint import Fingerprint
+from packstone.rewrite.small_files.merge_unit import Written, kernel_of, read_through, reuse_unit, run_unit
+from packstone.runs.reuse import FinishedUnit
+from packstone.runs.tasks import Attempt, Job, Reuse
+from packstone.tables.hive.file_facts import FileFacts, read_file_facts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FactsUnit:
-    """Inspect these files of one folder."""
+    """Files of one folder to inspect."""
 
     number: int
     directory: str
@@ -32,9 +33,15 @@ def merge_or_copy(attempt: Attempt, _context: None, spec: UnitSpec) -> UnitResul
     """Merge the inputs of a unit and prove the output, or copy its one input."""
     if spec.how is not How.COPY:
         return run_unit(attempt.io, spec, staging=attempt.staging, attempt=attempt.name)
+    from packstone.tables.hive.relocate import copy_alike  # only publishing by location copies
+
     target = f"{attempt.staging}/copy-{spec.number:05d}-{attempt.name}"
-    copy_file(attempt.io, f"{spec.directory}/{spec.inputs[0].name}", target)
-    return UnitResult(number=spec.number, status=UnitStatus.WRITTEN, how=How.COPY, outputs=(StagedFile(path=target),))
+    outputs: tuple[StagedFile, ...] = (StagedFile(path=target),)
+    try:
+        copy_alike(attempt.io, f"{spec.directory}/{spec.inputs[0].name}", target)
+    except (OSError, PackstoneError):
+        outputs = ()  # the commit copies it, or raises the reason why it cannot
+    return UnitResult(number=spec.number, status=UnitStatus.WRITTEN, how=How.COPY, outputs=outputs)
 
 
 def read_facts(attempt: Attempt, _context: None, unit: FactsUnit) -> UnitResult[FileFacts]:
@@ -43,11 +50,60 @@ def read_facts(attempt: Attempt, _context: None, unit: FactsUnit) -> UnitResult[
     return UnitResult(number=unit.number, status=UnitStatus.WRITTEN, outputs=tuple(facts))
 
 
-def prove_again(attempt: Attempt, _context: None, files: FilesToProve) -> UnitResult[Proof]:
-    """Fingerprint some files."""
-    return UnitResult(number=files.number, status=UnitStatus.WRITTEN, outputs=(fingerprint_files(attempt.io, files),))
+def prove_again(attempt: Attempt, _context: None, proved: ProvedUnit[UnitSpec, StagedFile]) -> UnitResult[StagedFile]:
+    """Fingerprint a merged file again and, while they are kept, its originals."""
+    spec, (output,) = proved.unit, proved.outputs
+    written = Written(
+        how=spec.how, ordered=output.ordered, copied=output.copied_columns, header_lines=spec.header_lines
+    )
+    sides: list[tuple[str, tuple[str, ...]]] = [("the merged file", (output.path,))]
+    if proved.has_inputs:
+        sides.append(("its originals", tuple(f"{spec.directory}/{file.name}" for file in spec.inputs)))
+    found: list[Fingerprint] = []
+    for which, paths in sides:
+        try:
+            found.append(kernel_of(spec.file_format).fingerprint(attempt.io, paths, written=written))
+        except Exception as error:  # noqa: BLE001 - damaged bytes make decoders raise anything
+            said = str(error) if isinstance(error, (PackstoneError, OSError)) else describe_error(error)
+            message = f"{which} cannot be read: {said}"
+            return UnitResult(number=spec.number, status=UnitStatus.UNREADABLE, message=message)
+    after, before = found[0], found[-1]
+    is_same = after == before  # also where only the number of rows was recorded
+    return UnitResult(
+        number=spec.number,
+        status=UnitStatus.WRITTEN if is_same else UnitStatus.MISMATCH,
+        message="" if is_same else f"the merged file holds {after}, its originals {before}",
+        rows_in=before.rows,
+        rows_out=after.rows,
+        fingerprint=str(after),
+    )
 
 
-HIVE_JOB: Final = Job(context=type(None), unit=UnitSpec, output=StagedFile, do=merge_or_copy, read_through=read_through)
+def reuse_merge(
+    attempt: Attempt, _context: None, finished: FinishedUnit[UnitSpec, StagedFile]
+) -> UnitResult[StagedFile]:
+    """Reuse what a killed run had merged, and prove it; copying again is as fast as reusing a copy."""
+    if finished.unit.how is How.COPY:
+        return merge_or_copy(attempt, None, finished.unit)
+    return reuse_unit(attempt.io, finished.unit, finished.result, staging=attempt.staging, attempt=attempt.name)
+
+
+def _identity(context: None, spec: UnitSpec) -> tuple[None, UnitSpec]:
+    """Return a unit without the names that a run gives it, to compare units of different runs."""
+    return context, replace(spec, number=0, output_name="", why="")
+
+
+def _output_path(_spec: UnitSpec, output: StagedFile) -> str:
+    return output.path
+
+
+HIVE_JOB: Final = Job(
+    context=type(None),
+    unit=UnitSpec,
+    output=StagedFile,
+    do=merge_or_copy,
+    read_through=read_through,
+    prove=prove_again,
+    reuse=Reuse(do=reuse_merge, identity=_identity, output_path=_output_path),
+)
 FACTS_JOB: Final = Job(context=type(None), unit=FactsUnit, output=FileFacts, do=read_facts)
-PROOF_JOB: Final = Job(context=type(None), unit=FilesToProve, output=Proof, do=prove_again)

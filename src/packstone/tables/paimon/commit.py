@@ -1,16 +1,30 @@
-"""Commit edits as one COMPACT snapshot: optimistic, exclusive, told apart from everybody else's.
+"""Commit edits as one COMPACT snapshot: optimistic, with an exclusive create, and identified by a UUID.
 
-    1. read the newest snapshot, and what it says of the touched buckets
-    2. take out the edits that do not fit it any more; the caller plans their buckets again
-    3. write manifests and lists under names of their own, then publish ``snapshot-<newest + 1>`` exclusively
-    4. somebody was quicker: wait, and again from 1; the outcome is unknown: first look whether it is there
+    1. read the newest snapshot and its entries for the touched buckets
+    2. drop the edits that no longer fit it; the caller plans their buckets again
+    3. write manifests and lists under unique names, then publish ``snapshot-<newest + 1>`` exclusively
+    4. if another writer committed first: wait, and start again at 1; if the outcome is unknown: first check whether
+       the snapshot exists
 
-Nothing of the table is ever changed or removed: inputs stay until expiry.
+A commit never changes or removes an existing file of the table: inputs stay until expiry.
+
+Publishing is the one step that makes a commit visible. Ours is exclusive: ``write_new`` lets exactly one of several
+callers create ``snapshot-<id>``. Other writers (Java, Python) check whether the file exists and then rename over it, so
+one that checked before us may still replace the snapshot that we published. Nothing on a file system can prevent that,
+so we read our snapshot back:
+
+    after publishing, and again a moment later           the window of such a writer is milliseconds
+    before building on it, and at the end of the run     so that a loss is reported, with what to do about it
+
+A missing hint does no harm, because readers look for the next number anyway. A hint that is written late
+may do harm: Java believes a hint whose successor does not exist, for example because it has expired.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+import contextlib
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from packstone.errors import (
@@ -22,42 +36,50 @@ from packstone.errors import (
     UnavailableError,
     storage_sentence,
 )
-from packstone.tables.paimon.bucket_view import key_order
-from packstone.tables.paimon.conflicts import BucketConflict, Touched, file_line, find_conflicts
-from packstone.tables.paimon.draft import DraftWriter
-from packstone.tables.paimon.edit import check_edits
-from packstone.tables.paimon.manifest import UNREAD_STATS
-from packstone.tables.paimon.paths import bucket_folders, data_file_path
-from packstone.tables.paimon.publish import (
-    Publish,
-    Published,
-    check_can_publish,
-    check_published,
-    find_ours,
-    publish_snapshot,
+from packstone.model.run_record import VERSION
+from packstone.storage.store_checks import check_exclusive
+from packstone.tables.paimon.conflicts import (
+    BucketConflict,
+    Touched,
+    TouchedReader,
+    check_edits,
+    file_line,
+    find_conflicts,
+    raise_conflicts,
 )
-from packstone.tables.paimon.snapshot_files import read_latest_snapshot
-from packstone.tables.paimon.table_schema import read_latest_schema
-from packstone.tables.paimon.touched import TouchedReader
+from packstone.tables.paimon.draft import DraftWriter, MergeLimits
+from packstone.tables.paimon.format.manifest import UNREAD_STATS
+from packstone.tables.paimon.format.paths import bucket_folders, data_file_path
+from packstone.tables.paimon.format.schema import read_latest_schema
+from packstone.tables.paimon.format.snapshot import (
+    dump_snapshot,
+    find_latest_id,
+    list_snapshot_ids,
+    read_latest_snapshot,
+    read_snapshot,
+    snapshot_path,
+    write_latest_hint,
+)
+from packstone.tables.paimon.plan import key_order
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from packstone.runs.clock import Clock
     from packstone.storage.fileio import FileIO
-    from packstone.tables.paimon.commit_options import CommitOptions
-    from packstone.tables.paimon.data_file_meta import DataFileMeta
+    from packstone.tables.paimon.conflicts import BucketId, Edit
     from packstone.tables.paimon.draft import Draft
-    from packstone.tables.paimon.edit import BucketId, Edit
-    from packstone.tables.paimon.snapshot import Snapshot
-    from packstone.tables.paimon.table_schema import TableSchema
+    from packstone.tables.paimon.format.data_file import DataFileMeta
+    from packstone.tables.paimon.format.schema import TableSchema
+    from packstone.tables.paimon.format.snapshot import Snapshot
+    from packstone.tables.paimon.format.table_options import TableOptions
 
 _SNAPSHOT_VERSION = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommitReport:
-    """What became of the edits."""
+    """The outcome of a commit."""
 
     published: Published | None  # None: no edit was left to commit
     committed: tuple[BucketId, ...]
@@ -82,9 +104,11 @@ def commit_edits(
 ) -> CommitReport:
     """Publish the edits that still fit as one snapshot; report those that do not.
 
+    With ``options.all_or_nothing``, one edit that does not fit raises ConflictError, and nothing is published.
     ``earlier`` are the snapshots that this run published before: each is read again, because we build on them.
-    ConflictError: every race was lost, or an earlier snapshot was replaced; nothing of these edits was published, so
-    their outputs may go. CommitUnknownError: look before you retry, the message says at what; the outputs must stay.
+    ConflictError: every race was lost, or an earlier snapshot was replaced; none of these edits was published, so
+    their outputs may be removed. CommitUnknownError: the message says what to check before a retry; the outputs must
+    stay.
     """
     check_can_publish(io, table, single_writer=options.single_writer)
     commit = _Commit(io, table, edits=tuple(edits), options=options, clock=clock, record=record)
@@ -112,7 +136,7 @@ class _Commit:
         self._conflicts: list[BucketConflict] = []
         self._writer = DraftWriter(io, table, options=options, clock=clock, record=record)
         self._seen: tuple[Snapshot, Touched] | None = None
-        self._unknown: Draft | None = None  # published or not, we could not find out
+        self._unknown: Draft | None = None  # may or may not have been published
 
     def run(self) -> CommitReport:
         """Try until it is published, or until there is a reason to stop."""
@@ -146,7 +170,7 @@ class _Commit:
         base = read_latest_snapshot(self._io, self._table)
         if base is None:
             raise InvalidInputError(f"{self._table} has no snapshot, so there is nothing to compact.")
-        # After the base is read: a snapshot of ours that appears later than this makes the next number taken.
+        # Only after the base is read: if our snapshot appears later than this, the next number is taken.
         ours = self._look_for_unknown(base)
         if ours is not None:
             return self._finish(ours, number)
@@ -156,7 +180,7 @@ class _Commit:
             draft = self._draft(base)
         except CorruptionError:
             if self._is_expired(base):
-                return None  # while we read it; not a broken table, but a slow reader
+                return None  # it expired while we read it: the table is not broken, we were slow
             raise
         if draft is None:
             self._close()
@@ -175,19 +199,23 @@ class _Commit:
         return self._writer.write(base, edits, schema=schema)
 
     def _drop(self, conflicts: tuple[BucketConflict, ...]) -> None:
+        if conflicts and self._options.all_or_nothing:
+            if self._unknown is not None:
+                raise self._not_known(self._unknown)
+            raise_conflicts(conflicts)
         self._conflicts.extend(conflicts)
         lost = {(conflict.partition, conflict.bucket) for conflict in conflicts}
         self._edits = tuple(edit for edit in self._edits if edit.bucket_id not in lost)
 
     def _find_missing(self, schema: TableSchema) -> tuple[BucketConflict, ...]:
-        """Look for every output before a manifest names it: what is published without its files is a broken table."""
+        """Check that every output exists before a manifest names it: publishing a missing file breaks the table."""
         found = []
         for edit in self._edits:
             folders = bucket_folders(self._table, schema, partition=edit.partition, bucket=edit.bucket)
             known = {file.file_name for file in edit.before}
             for file in edit.after:
                 if file.file_name not in known and not _is_there(self._io, folders, file):
-                    why = f"the output {file.file_name} is not there, or not of {file.file_size} bytes"
+                    why = f"the output {file.file_name} is missing or does not have {file.file_size} bytes"
                     found.append(BucketConflict(partition=edit.partition, bucket=edit.bucket, why=why))
                     break
         return tuple(found)
@@ -209,16 +237,16 @@ class _Commit:
         return touched
 
     def _publish(self, draft: Draft, number: int) -> CommitReport | None:
-        # From here on until we know better it may be published, whatever interrupts us: nothing of it is removed.
+        # From here on, whatever interrupts us, it may be published: remove none of it until we know that it is not.
         self._writer.keep()
         self._unknown = draft
         match publish_snapshot(self._io, self._table, draft.snapshot):
-            case Publish.OURS:
+            case SnapshotPublish.OURS:
                 return self._finish(draft.snapshot, number)
-            case Publish.TAKEN:
+            case SnapshotPublish.TAKEN:
                 self._unknown = None
                 self._writer.discard(draft)
-            case Publish.UNKNOWN:
+            case SnapshotPublish.UNKNOWN:
                 pass
         return None
 
@@ -227,7 +255,7 @@ class _Commit:
             return None
         ours = find_ours(self._io, self._table, self._unknown.snapshot)
         if ours is None and base.id >= self._unknown.snapshot.id:
-            self._writer.discard(self._unknown)  # its number is somebody else's, so it never was and never will be
+            self._writer.discard(self._unknown)  # another writer has its number: it is not published and never will be
             self._unknown = None
         return ours
 
@@ -238,11 +266,11 @@ class _Commit:
             self._clock.sleep(self._options.settle_seconds)
             check_published(self._io, self._table, published)
         except ConflictError as conflict:
-            # Somebody may have read ours before it was replaced and be building on it: its files must stay.
+            # Another writer may have read ours before it was replaced and be building on it: its files must stay.
             raise CommitUnknownError(conflict.message, **conflict.facts) from conflict
         except OSError as error:
             raise CommitUnknownError(
-                f"{self._table}: {published} was published but cannot be read again ({error}); look at it before you "
+                f"{self._table}: {published} was published but cannot be read back ({error}); check it before you "
                 "compact again.",
                 snapshot=snapshot.id,
             ) from error
@@ -276,7 +304,7 @@ def _is_there(io: FileIO, folders: tuple[str, ...], file: DataFileMeta) -> bool:
 
 
 def _complete(edit: Edit, live: tuple[DataFileMeta, ...]) -> Edit:
-    """Take the inputs as the table has them: a plan may have been made without their statistics."""
+    """The edit with its inputs as the table has them: a plan may have been made without their statistics."""
     known = {file_line(file): file for file in live}
     before = tuple(known[file_line(file)] for file in edit.before)
     by_name = {file.file_name: file for file in before}
@@ -287,3 +315,231 @@ def _complete(edit: Edit, live: tuple[DataFileMeta, ...]) -> Edit:
         for file in edit.after
     )
     return replace(edit, before=before, after=after)
+
+
+# ---- publish ----
+
+
+BATCH_IDENTIFIER = 2**63 - 1  # every batch commit has it, so it identifies nothing
+
+
+class SnapshotPublish(StrEnum):
+    """How an attempt to publish ended."""
+
+    OURS = "ours"
+    TAKEN = "taken"  # another writer has the number: build on theirs and try the next
+    UNKNOWN = "unknown"  # the storage failed, and the number is still free: our snapshot may yet appear
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Published:
+    """A snapshot that we published; the UUID distinguishes it from another writer's snapshot of the same number."""
+
+    snapshot_id: int
+    uuid: str
+
+    def __str__(self) -> str:
+        return f"snapshot {self.snapshot_id} ({self.uuid})"
+
+
+def check_can_publish(io: FileIO, table: str, *, single_writer: bool) -> None:
+    """Raise RefusedError for a store on which two writers could both believe that they have a number.
+
+    Where there is no rename, other writers publish by a put that overwrites. They exclude each other by their catalog's
+    lock, which we cannot take; so the user has to confirm that there are no other writers.
+    """
+    can = io.capabilities
+    if can.create_if_absent and not can.atomic_rename and not single_writer:
+        raise RefusedError(
+            f"{table} is on an object store, where other writers publish snapshots by a put that overwrites, and "
+            "packstone does not take their catalog's lock; if no other writer uses the table during the run, give "
+            "--set single-writer=true.",
+            table=table,
+        )
+    check_exclusive(io, f"{table}/manifest", what="snapshot")
+
+
+def publish_snapshot(io: FileIO, table: str, snapshot: Snapshot) -> SnapshotPublish:
+    """Try to give the snapshot its number.
+
+    A number that is absent may be free, or expired: a commit that stalls for longer than snapshots are retained finds
+    its number absent again, and would publish below the newest snapshot, where nobody sees it. Snapshots expire from
+    the oldest on, so the number was not expired while its predecessor exists; that is checked before and after.
+    """
+    if _is_behind(io, table, snapshot.id):
+        return SnapshotPublish.TAKEN
+    try:
+        io.write_new(snapshot_path(table, snapshot.id), dump_snapshot(snapshot))
+    except FileExistsError:
+        outcome = _read_publisher(io, table, snapshot)  # another writer's, or ours if the first response was lost
+    except OSError:
+        outcome = _read_publisher(io, table, snapshot)  # it may have been written despite the error
+    else:
+        outcome = SnapshotPublish.OURS
+    if outcome is SnapshotPublish.OURS and _came_late(io, table, snapshot.id):
+        io.remove(snapshot_path(table, snapshot.id))
+        return SnapshotPublish.TAKEN
+    if outcome is SnapshotPublish.OURS:
+        _write_hint(io, table, snapshot.id)
+    return outcome
+
+
+def _is_behind(io: FileIO, table: str, number: int) -> bool:
+    """Whether a number has been used already, by a snapshot that may have expired since."""
+    return not _has_predecessor(io, table, number) and (find_latest_id(io, table) or 0) >= number
+
+
+def _came_late(io: FileIO, table: str, number: int) -> bool:
+    """Whether a later snapshot is older than the one that we wrote at this number: then the number had expired."""
+    if _has_predecessor(io, table, number):
+        return False
+    ours = io.stat(snapshot_path(table, number))
+    later = (io.stat(snapshot_path(table, one)) for one in list_snapshot_ids(io, table) if one > number)
+    return ours is not None and any(one is not None and one.mtime_ns < ours.mtime_ns for one in later)
+
+
+def _has_predecessor(io: FileIO, table: str, number: int) -> bool:
+    return number == 1 or io.stat(snapshot_path(table, number - 1)) is not None
+
+
+def find_ours(io: FileIO, table: str, snapshot: Snapshot) -> Snapshot | None:
+    """Our commit, at its number or a later one, found by its uuid or by user, identifier and kind; None if absent."""
+    latest = find_latest_id(io, table) or 0
+    for snapshot_id in range(snapshot.id, latest + 1):
+        try:
+            there = read_snapshot(io, table, snapshot_id)
+        except FileNotFoundError:
+            continue  # expired
+        if is_same_commit(there, snapshot):
+            return there
+    return None
+
+
+def is_same_commit(one: Snapshot, other: Snapshot) -> bool:
+    """Whether two snapshots are attempts of the same commit."""
+    if one.uuid is not None and one.uuid == other.uuid:
+        return True
+    if BATCH_IDENTIFIER in (one.commit_identifier, other.commit_identifier):
+        return False
+    return (one.commit_user, one.commit_identifier, one.commit_kind) == (
+        other.commit_user,
+        other.commit_identifier,
+        other.commit_kind,
+    )
+
+
+def check_published(io: FileIO, table: str, published: Published) -> None:
+    """Re-read a snapshot that we published; raise if it is not as we wrote it. An expired one is fine.
+
+    ConflictError: another writer replaced it and no later snapshot exists: our commit did not happen.
+    CommitUnknownError: it was replaced or removed, and later snapshots exist: they may be built on either.
+    """
+    number = published.snapshot_id
+    try:
+        there = read_snapshot(io, table, number)
+    except FileNotFoundError:
+        _check_expired(io, table, number)
+        return
+    if there.uuid == published.uuid:
+        return
+    by = f"{there.commit_kind} of user {there.commit_user} ({there.writer_version or 'unknown writer'})"
+    path = snapshot_path(table, number)
+    if (find_latest_id(io, table) or 0) <= number:
+        raise ConflictError(
+            f"{path}, which packstone had published, was replaced by an {by} that did not see it; the table has the "
+            "rows from before the compaction and those of that commit. Plan again; a catalog lock prevents this.",
+            snapshot=number,
+        )
+    raise CommitUnknownError(
+        f"{path}, which packstone had published, was replaced by an {by} after later snapshots were built; compare "
+        f"{there.delta_manifest_list} with snapshot {number + 1} to see whose files are missing, and write them again.",
+        snapshot=number,
+    )
+
+
+def _check_expired(io: FileIO, table: str, number: int) -> None:
+    ids = list_snapshot_ids(io, table)
+    if ids and ids[0] > number:
+        return
+    raise CommitUnknownError(
+        f"{snapshot_path(table, number)}, which packstone had published, is missing, although older snapshots exist; "
+        "somebody rolled the table back or removed the snapshot. Check the table's snapshots before you compact again.",
+        snapshot=number,
+    )
+
+
+def _write_hint(io: FileIO, table: str, number: int) -> None:
+    """Write the hint LATEST unless a later snapshot exists: Java trusts a hint whose successor does not exist.
+
+    So a late hint, written when its successor has expired already, would point to a snapshot that does not exist.
+    """
+    with contextlib.suppress(OSError):
+        if io.stat(snapshot_path(table, number + 1)) is None:
+            write_latest_hint(io, table, number)
+
+
+def _read_publisher(io: FileIO, table: str, snapshot: Snapshot) -> SnapshotPublish:
+    try:
+        there = read_snapshot(io, table, snapshot.id)
+    except (OSError, CorruptionError):
+        return SnapshotPublish.UNKNOWN
+    return SnapshotPublish.OURS if is_same_commit(there, snapshot) else SnapshotPublish.TAKEN
+
+
+# ---- options ----
+
+
+_JITTER_SHARE = 0.2  # as in Paimon
+_MAX_DOUBLINGS = 62  # larger than any cap needs; keeps the number small
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RetryWait:
+    """How long to wait before a commit is retried: doubling, capped, with jitter so that writers do not retry in step.
+
+    The table's options ``commit.max-retries``, ``commit.min-retry-wait`` and ``commit.max-retry-wait``.
+    """
+
+    max_retries: int = 10
+    min_ms: int = 10
+    max_ms: int = 10_000
+
+    def seconds(self, retry: int, *, random: float) -> float:
+        """Seconds to wait before retry 0, 1, …; ``random`` is a random number in [0, 1)."""
+        wait_ms = min(self.min_ms * 2 ** min(retry, _MAX_DOUBLINGS), self.max_ms)
+        return wait_ms * (1 + _JITTER_SHARE * random) / 1000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommitOptions:
+    """Who commits, how often a commit is retried, and how manifests are merged."""
+
+    user: str
+    writer_version: str  # "packstone-0.1.0"
+    identifier: int = BATCH_IDENTIFIER
+    retry: RetryWait = field(default_factory=RetryWait)
+    merge: MergeLimits = field(default_factory=MergeLimits)
+    manifest_codec: str = "zstd"
+    single_writer: bool = False  # no other writer uses the table during the run; required on object stores
+    all_or_nothing: bool = False  # one edit that no longer fits fails all of them
+    settle_seconds: float = 0.05  # how long after publishing we check again; other writers' window is milliseconds
+
+    @classmethod
+    def of(cls, options: TableOptions, *, user: str, single_writer: bool) -> CommitOptions:
+        """The commit options of a table."""
+        return cls(
+            user=user,
+            writer_version=f"packstone-{VERSION}",
+            retry=RetryWait(
+                max_retries=options.commit_max_retries,
+                min_ms=options.commit_min_retry_wait_ms,
+                max_ms=options.commit_max_retry_wait_ms,
+            ),
+            merge=MergeLimits(
+                target_bytes=options.manifest_target_bytes,
+                full_threshold_bytes=options.manifest_full_threshold_bytes,
+                min_count=options.manifest_merge_min_count,
+            ),
+            manifest_codec=options.manifest_compression,
+            single_writer=single_writer,
+        )

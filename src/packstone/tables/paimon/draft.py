@@ -1,57 +1,68 @@
-"""One attempt at a commit, up to the point where it is published: its manifests, its lists, its snapshot.
+"""One attempt at a commit before it is published: its manifests, manifest lists and snapshot.
 
-All of it has names of its own, written down before it is created, and nothing refers to it until the snapshot has its
-number. So an attempt that fails for certain is wiped out, and one whose outcome is unknown is left to ``leftovers``.
+All its files have unique names, recorded before the files are created, and nothing refers to them until the snapshot
+has its number. So an attempt that certainly failed is removed, and one whose outcome is unknown is left to
+``leftovers``.
+
+Each commit may also rewrite some of the manifests that it inherits, to keep their number small. The rule is Paimon's.
+``full``: once manifests that are small or hold deletions sum up to a threshold (16 MB), all of them are rewritten, and
+deletions cancel their additions. ``minor``: otherwise neighbours are joined until they reach the target size (8 MB); a
+last group that stays smaller is joined only if it has many members (30).
+
+    minor, target 8 MB      [5 4 | 8 | 1 1 1]  ->  [9] [8] [1 1 1]
+    full, threshold 16 MB   [20 | 9- 5 4]      ->  [20] [what is left of 9, 5 and 4]    (9- holds deletions)
+
+Merging makes planning cheaper and is never a reason to fail: the caller may always continue with the previous
+manifests. Memory is bounded by the number of deletions, not of files: a first pass notes the DELETE entries (of those
+manifests that have any), a second one copies all entries but matched pairs.
 """
 
 from __future__ import annotations
 
 import contextlib
 import json
+from collections import defaultdict, deque
 from dataclasses import dataclass, replace
 from itertools import chain
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from packstone.errors import CorruptionError
-from packstone.tables.paimon.index_manifest import write_index_manifest
-from packstone.tables.paimon.manifest import read_manifest, write_manifests
-from packstone.tables.paimon.manifest_entry import FileKind
-from packstone.tables.paimon.manifest_list import read_all_manifests, write_manifest_list
-from packstone.tables.paimon.manifest_merge import merge_manifests
-from packstone.tables.paimon.snapshot import CommitKind, Snapshot
-from packstone.tables.paimon.touched import read_index_entries
+from packstone.tables.paimon.conflicts import read_index_entries
+from packstone.tables.paimon.format.data_file import FileIdentity, FileKind, ManifestEntry
+from packstone.tables.paimon.format.manifest import read_manifest, write_manifests
+from packstone.tables.paimon.format.manifest_list import read_all_manifests, write_index_manifest, write_manifest_list
+from packstone.tables.paimon.format.snapshot import CommitKind, Snapshot
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
     from packstone.runs.clock import Clock
     from packstone.storage.fileio import FileIO
-    from packstone.tables.paimon.commit_options import CommitOptions
-    from packstone.tables.paimon.edit import Edit
-    from packstone.tables.paimon.manifest_entry import ManifestEntry
-    from packstone.tables.paimon.manifest_file_meta import ManifestFileMeta
-    from packstone.tables.paimon.table_schema import TableSchema
+    from packstone.tables.paimon.commit import CommitOptions
+    from packstone.tables.paimon.conflicts import Edit
+    from packstone.tables.paimon.format.data_file import ManifestFileMeta
+    from packstone.tables.paimon.format.schema import TableSchema
 
-# The one property that outlives a commit: writers that number rows by snapshot start from it.
+# The only property that the next snapshot inherits: writers that number rows by snapshot start from it.
 _MAX_SEQUENCE: Final = "sequence.generation.max-sequence-number"
-_NAMES_AT_ONCE: Final = 16  # one record for so many manifests
+_NAMES_AT_ONCE: Final = 16  # manifest names reserved by one record
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Merged:
-    """Manifests of the base, and what took their place."""
+    """Manifests of the base, and their replacements."""
 
     before: tuple[ManifestFileMeta, ...]
     after: tuple[ManifestFileMeta, ...]
 
     @property
     def created(self) -> tuple[str, ...]:
-        """Names of the new ones."""
+        """Names of the new manifests."""
         known = {meta.file_name for meta in self.before}
         return tuple(meta.file_name for meta in self.after if meta.file_name not in known)
 
     def apply(self, manifests: tuple[ManifestFileMeta, ...]) -> tuple[ManifestFileMeta, ...] | None:
-        """Put it in the place of the same manifests of a later snapshot; None if they are not its first ones."""
+        """The manifests of a later snapshot with this merge applied; None if they do not begin with ``before``."""
         if manifests[: len(self.before)] != self.before:
             return None
         return self.after + manifests[len(self.before) :]
@@ -59,7 +70,7 @@ class Merged:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Draft:
-    """A snapshot with all that it needs, written but not published."""
+    """A snapshot whose manifests are written but which is not published."""
 
     snapshot: Snapshot
     merged: Merged
@@ -81,12 +92,12 @@ class DraftWriter:
         self._io, self._table = io, table
         self._options, self._clock, self._record = options, clock, record
         self._folder = f"{table}/manifest"
-        self._uuid = clock.new_id()  # of the snapshot, the same in all attempts: by it we find it again
+        self._uuid = clock.new_id()  # of the snapshot, the same in all attempts, so that we can find it again
         self._merged: Merged | None = None  # of an attempt that failed, to be used again
         self._may_merge = True
 
     def write(self, base: Snapshot, edits: tuple[Edit, ...], *, schema: TableSchema) -> Draft:
-        """Write the manifests of an attempt; what was written is removed again if that fails."""
+        """Write the manifests of an attempt; if that fails, remove the files written so far."""
         names = _Names(self._folder, self._clock, record=self._record)
         try:
             merged = self._merge(base, schema, names)
@@ -110,17 +121,17 @@ class DraftWriter:
         self._merged = draft.merged
 
     def keep(self) -> None:
-        """Never remove what the last draft needs: it may be published."""
+        """Never remove the files of the last draft: it may be published."""
         self._merged = None
 
     def close(self) -> None:
-        """Remove merged manifests that no draft will use any more."""
+        """Remove merged manifests that no later draft will use."""
         if self._merged is not None:
             self._remove(f"{self._folder}/{name}" for name in self._merged.created)
             self._merged = None
 
     def _merge(self, base: Snapshot, schema: TableSchema, names: _Names) -> Merged:
-        """Merge in the first attempt only: a loser of races must be quick, not thorough."""
+        """Merge in the first attempt only: an attempt after a lost race must be quick, not thorough."""
         manifests = read_all_manifests(self._io, self._table, base)
         if self._merged is not None:
             after = self._merged.apply(manifests)
@@ -138,7 +149,7 @@ class DraftWriter:
                 write=lambda entries: self._write(entries, names, schema),
             )
         except CorruptionError:
-            return Merged(before=manifests, after=manifests)  # merging is no reason to fail a commit
+            return Merged(before=manifests, after=manifests)  # a failed merge must not fail the commit
         return Merged(before=manifests, after=after)
 
     def _write(
@@ -192,7 +203,7 @@ class DraftWriter:
         )
 
     def _index_manifest(self, base: Snapshot, edits: tuple[Edit, ...], names: _Names) -> str | None:
-        """Take consumed deletion vectors out of the index manifest; otherwise it goes on as it is."""
+        """The index manifest without consumed deletion vectors; the base's own if none was consumed."""
         gone = {name for edit in edits for name in edit.index_files}
         if not gone:
             return base.index_manifest
@@ -206,7 +217,7 @@ class DraftWriter:
     def _total_rows(self, base: Snapshot) -> int:
         if base.total_record_count is not None:
             return base.total_record_count
-        # A writer of long ago did not count.
+        # Old versions of Paimon did not record the count.
         rows = 0
         for meta in read_all_manifests(self._io, self._table, base):
             for entry in read_manifest(self._io, f"{self._folder}/{meta.file_name}", lean=True):
@@ -214,7 +225,7 @@ class DraftWriter:
         return rows
 
     def _statistics(self, base: Snapshot, schema: TableSchema) -> str | None:
-        """Keep the table's statistics if they are of the present schema; optimisers do without what is in doubt."""
+        """The table's statistics file if it is of the current schema; doubtful statistics are dropped."""
         if base.statistics is None:
             return None
         try:
@@ -226,12 +237,12 @@ class DraftWriter:
 
     def _remove(self, paths: Iterable[str]) -> None:
         for path in paths:
-            with contextlib.suppress(OSError):  # its name is on record; it will go later
+            with contextlib.suppress(OSError):  # its name is recorded, so ``clean`` removes it later
                 self._io.remove(path)
 
 
 class _Names:
-    """Names of one attempt, each on record before it is given out."""
+    """Names of one attempt, each recorded before it is given out."""
 
     def __init__(self, folder: str, clock: Clock, *, record: Callable[[tuple[str, ...]], None]) -> None:
         self._folder, self._record = folder, record
@@ -254,7 +265,7 @@ class _Names:
         return self._give(f"index-manifest-{self._id}-0")
 
     def manifests(self) -> Iterator[str]:
-        """Name manifests, one after the other."""
+        """Yield manifest names, one after another."""
         while True:
             if self._manifests >= self._reserved:
                 self._reserve()
@@ -276,9 +287,157 @@ class _Names:
 
 
 def _properties(base: Snapshot, edits: tuple[Edit, ...]) -> tuple[tuple[str, str], ...] | None:
-    """Carry the largest sequence number on, if somebody keeps it there; all other properties belong to their commit."""
+    """The largest sequence number, if the base records one; all other properties belong to their own commit."""
     for name, value in base.properties or ():
         if name == _MAX_SEQUENCE:
             added = (file.max_sequence_number for edit in edits for file in edit.after)
             return ((name, str(max((int(value), *added)))),)
     return None
+
+
+# ---- manifest merge ----
+
+
+ReadManifest: TypeAlias = "Callable[[ManifestFileMeta], Iterator[ManifestEntry]]"
+_Place: TypeAlias = tuple[int, int]  # number of the manifest, number of the entry in it
+WriteManifests: TypeAlias = "Callable[[Iterable[ManifestEntry]], tuple[ManifestFileMeta, ...]]"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MergeLimits:
+    """The options ``manifest.target-file-size``, ``full-compaction-threshold-size`` and ``merge-min-count``."""
+
+    target_bytes: int = 8 * 1024 * 1024
+    full_threshold_bytes: int = 16 * 1024 * 1024
+    min_count: int = 30
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FullMerge:
+    """Rewrite the manifests that must change, and those of the others that name a deleted file."""
+
+    manifests: tuple[ManifestFileMeta, ...]
+    must_change: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MinorMerge:
+    """Join each group; a group of one stays as it is."""
+
+    groups: tuple[tuple[ManifestFileMeta, ...], ...]
+
+
+def plan_manifest_merge(manifests: Sequence[ManifestFileMeta], limits: MergeLimits) -> FullMerge | MinorMerge:
+    """Decide which manifests are rewritten together."""
+    must_change = [m for m in manifests if m.num_deleted_files > 0 or m.file_size < limits.target_bytes]
+    if sum(m.file_size for m in must_change) >= limits.full_threshold_bytes and len(manifests) > 1:
+        return FullMerge(manifests=tuple(manifests), must_change=frozenset(m.file_name for m in must_change))
+    return MinorMerge(groups=_minor_groups(manifests, limits))
+
+
+def _minor_groups(
+    manifests: Sequence[ManifestFileMeta], limits: MergeLimits
+) -> tuple[tuple[ManifestFileMeta, ...], ...]:
+    groups: list[tuple[ManifestFileMeta, ...]] = []
+    group: list[ManifestFileMeta] = []
+    group_bytes = 0
+    for manifest in manifests:
+        group.append(manifest)
+        group_bytes += manifest.file_size
+        if group_bytes >= limits.target_bytes:
+            groups.append(tuple(group))
+            group, group_bytes = [], 0
+    if len(group) >= limits.min_count:
+        groups.append(tuple(group))
+    else:
+        groups.extend((manifest,) for manifest in group)
+    return tuple(groups)
+
+
+def merge_manifests(
+    manifests: Sequence[ManifestFileMeta],
+    limits: MergeLimits,
+    *,
+    read: ReadManifest,
+    scan: ReadManifest,
+    write: WriteManifests,
+) -> tuple[ManifestFileMeta, ...]:
+    """Return the manifests that replace these; those not rewritten are the same values.
+
+    ``scan`` reads like ``read`` but may leave statistics out; its entries are never written.
+    """
+    match plan_manifest_merge(manifests, limits):
+        case FullMerge() as full:
+            return _merge_fully(full, read=read, scan=scan, write=write)
+        case MinorMerge(groups=groups):
+            joined = (_join(group, read=read, scan=scan, write=write) for group in groups)
+            return tuple(manifest for some in joined for manifest in some)
+
+
+def _join(
+    group: tuple[ManifestFileMeta, ...], *, read: ReadManifest, scan: ReadManifest, write: WriteManifests
+) -> tuple[ManifestFileMeta, ...]:
+    if len(group) == 1:
+        return group
+    return write(_Pairs(group, scan).unmatched(group, read))
+
+
+def _merge_fully(
+    merge: FullMerge, *, read: ReadManifest, scan: ReadManifest, write: WriteManifests
+) -> tuple[ManifestFileMeta, ...]:
+    deleted = _Pairs(merge.manifests, scan).identities
+    kept: list[ManifestFileMeta] = []
+    changing: list[ManifestFileMeta] = []
+    for manifest in merge.manifests:
+        changes = manifest.file_name in merge.must_change or (
+            bool(deleted) and any(entry.identity in deleted for entry in scan(manifest))
+        )
+        (changing if changes else kept).append(manifest)
+    entries = _Pairs(changing, scan).unmatched(changing, read)
+    # Those kept name no deleted file, so they may come before all others.
+    return (*kept, *write(_no_deletion(entries)))
+
+
+def _no_deletion(entries: Iterable[ManifestEntry]) -> Iterator[ManifestEntry]:
+    for entry in entries:
+        if entry.kind is FileKind.DELETE:
+            raise CorruptionError(
+                f"The manifests delete {entry.file.file_name}, which none of them adds; they are not merged.",
+                file=entry.file.file_name,
+            )
+        yield entry
+
+
+class _Pairs:
+    """Which entries cancel: an ADD with the next DELETE of the same identity after it, never with one before it."""
+
+    def __init__(self, manifests: Sequence[ManifestFileMeta], scan: ReadManifest) -> None:
+        self._deletions: defaultdict[FileIdentity, deque[_Place]] = defaultdict(deque)
+        for number, manifest in enumerate(manifests):
+            if manifest.num_deleted_files == 0:
+                continue
+            for line, entry in enumerate(scan(manifest)):
+                if entry.kind is FileKind.DELETE:
+                    self._deletions[entry.identity].append((number, line))
+
+    @property
+    def identities(self) -> Collection[FileIdentity]:
+        """The identities that some entry deletes."""
+        return self._deletions.keys()
+
+    def unmatched(self, manifests: Sequence[ManifestFileMeta], read: ReadManifest) -> Iterator[ManifestEntry]:
+        """Yield the entries of the same manifests without the pairs; this consumes the pairs."""
+        cancelled: set[_Place] = set()
+        for number, manifest in enumerate(manifests):
+            for line, entry in enumerate(read(manifest)):
+                place = number, line
+                ahead = self._deletions.get(entry.identity)
+                if entry.kind is FileKind.ADD and ahead:
+                    cancelled.add(ahead.popleft())  # its DELETE comes later in this stream: skip both
+                    continue
+                if place in cancelled:
+                    cancelled.remove(place)
+                    continue
+                if ahead and ahead[0] == place:
+                    ahead.popleft()  # a DELETE of something added before this stream begins
+                yield entry

@@ -1,9 +1,9 @@
-"""From planned units to what the merge kernels are told.
+"""From planned units to the specs of the merge kernels.
 
 A file may be older than the table's schema. Its columns are found by field id, not by name: a renamed column is read
-under its old name, a new one is null in old files, a wider type is cast. What is more than that is refused by name: a
-narrowing cast, a nested type whose fields changed in any way (a field that was dropped and added again has another id,
-and readers show null for it), a text or binary that the present length would cut or pad.
+under its old name, a new one is null in old files, a wider type is cast. Any other change is refused, naming the
+column: a narrowing cast, a nested type whose fields changed in any way (a field that was dropped and added again has
+another id, and readers show null for it), a text or binary that the current length would truncate or pad.
 """
 
 from __future__ import annotations
@@ -12,24 +12,24 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from packstone.errors import RefusedError
-from packstone.rewrite.merge.merge_spec import (
+from packstone.rewrite.merge_tree.spec import (
     ColumnAggregate,
     ColumnSource,
+    DataFormat,
     EngineSpec,
-    FileFormat,
     InputFile,
     MergeEngine,
 )
-from packstone.tables.paimon.data_file_meta import FileSource
-from packstone.tables.paimon.data_type import MAX_LENGTH, DataField, DataType, TypeRoot
+from packstone.tables.paimon.format.data_file import FileSource
+from packstone.tables.paimon.format.data_type import MAX_LENGTH, DataField, DataType, TypeRoot
+from packstone.tables.paimon.format.schema import KEY_PREFIX, SEQUENCE_NUMBER, VALUE_KIND
 from packstone.tables.paimon.refusals import file_format_name
-from packstone.tables.paimon.table_schema import KEY_PREFIX, SEQUENCE_NUMBER, VALUE_KIND
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from packstone.tables.paimon.data_file_meta import DataFileMeta
-    from packstone.tables.paimon.table_schema import TableSchema
+    from packstone.tables.paimon.format.data_file import DataFileMeta
+    from packstone.tables.paimon.format.schema import TableSchema
 
 _DEFAULT_AGGREGATE: Final = "last_non_null_value"
 _KEY_AGGREGATE: Final = "primary-key"
@@ -50,7 +50,7 @@ class InputFiles:
         """Say where each column of the output comes from in this file."""
         return InputFile(
             path=path,
-            file_format=FileFormat(file_format_name(meta.file_name)),
+            file_format=DataFormat(file_format_name(meta.file_name)),
             size_bytes=meta.file_size,
             rows=meta.row_count,
             columns=self.columns_of(self.schemas[meta.schema_id]),
@@ -125,7 +125,7 @@ def _aggregates(schema: TableSchema, options: Mapping[str, str]) -> tuple[Column
 
 
 def refuse_schema(schema: TableSchema, written: TableSchema) -> str | None:
-    """Say why files of an older schema cannot be rewritten in the present one, or None."""
+    """Say why files of an older schema cannot be rewritten in the current one, or None."""
     try:
         InputFiles(schema=schema, schemas={}).columns_of(written)
     except RefusedError as error:
@@ -139,7 +139,7 @@ def is_same_type(before: DataType, after: DataType) -> bool:
 
 
 def _bare(data_type: DataType) -> DataType:
-    """The type without what readers do not cast by: whether it is nullable, comments and defaults of its fields."""
+    """The type without attributes that need no cast: nullability, comments and defaults of its fields."""
     return replace(
         data_type,
         nullable=True,
@@ -151,10 +151,10 @@ def _bare(data_type: DataType) -> DataType:
 
 
 def _lengths(name: str, before: DataType, after: DataType) -> tuple[int, int | None]:
-    """The shortest and the longest value that stays what it is; RefusedError if the types alone forbid it.
+    """The shortest and the longest value that a cast leaves unchanged; RefusedError if the types alone forbid it.
 
-    Readers cast a value of an old file to the present type: they cut what is longer, and pad CHAR and BINARY. A
-    rewritten file carries the present schema, so nobody casts any more.
+    Readers cast a value of an old file to the current type: they truncate longer values, and pad CHAR and BINARY. A
+    rewritten file has the current schema, so readers no longer cast.
     """
     if is_same_type(before, after):
         return 0, None
@@ -165,8 +165,8 @@ def _lengths(name: str, before: DataType, after: DataType) -> tuple[int, int | N
         return length if is_padded else 0, None if length == MAX_LENGTH else length
     if not _is_widening(before, after):
         raise RefusedError(
-            f"Column {name} changed from {before} to {after}{_what_changed(before, after)}; only a widening of a plain "
-            "type is carried over by this version. Compact with Java Paimon once.",
+            f"Column {name} changed from {before} to {after}{_what_changed(before, after)}; this version carries over "
+            "only a widening of a plain type. Compact with Java Paimon once.",
             column=name,
         )
     return 0, None

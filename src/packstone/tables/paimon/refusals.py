@@ -1,8 +1,8 @@
-"""What this version does not compact, each with its name and the reason: never done wrong, always said.
+"""What this version does not compact, each with its name and the reason.
 
-Asked of a table before anything is planned, and of every pick before anything is written. The reasons are those of
-the research notes (section 9, item 6): a compaction that does not understand one of these would lose changes for
-streaming readers, bring deleted rows back, or break row ids.
+A table is checked before anything is planned, and every pick before anything is written. The reasons are those of the
+research notes (section 9, item 6): a compaction that ignores one of these features would lose changes for streaming
+readers, restore deleted rows, or break row ids.
 """
 
 from __future__ import annotations
@@ -10,17 +10,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from packstone.errors import InvalidInputError
-from packstone.rewrite.merge.merge_spec import FileFormat, MergeEngine
-from packstone.tables.paimon.column_stats import stats_modes
-from packstone.tables.paimon.data_type import TypeRoot
-from packstone.tables.paimon.table_options import TableOptions
+from packstone.rewrite.merge_tree.spec import DataFormat, MergeEngine
+from packstone.tables.paimon.format.data_file import stats_modes
+from packstone.tables.paimon.format.data_type import TypeRoot
+from packstone.tables.paimon.format.table_options import TableOptions
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from packstone.tables.paimon.data_file_meta import DataFileMeta
-    from packstone.tables.paimon.data_type import DataType
-    from packstone.tables.paimon.table_schema import TableSchema
+    from packstone.tables.paimon.format.data_file import DataFileMeta
+    from packstone.tables.paimon.format.data_type import DataType
+    from packstone.tables.paimon.format.schema import TableSchema
 
 AGGREGATORS: Final = frozenset(
     {
@@ -38,31 +38,31 @@ AGGREGATORS: Final = frozenset(
         "listagg",
     }
 )
-_FORMATS: Final = frozenset(FileFormat)
+_FORMATS: Final = frozenset(DataFormat)
 _ENGINES: Final = frozenset(MergeEngine)
 _UNCOMPRESSED: Final = frozenset({"", "none", "null", "uncompressed"})
 _CODECS: Final = {
-    FileFormat.PARQUET: frozenset({"zstd", "snappy", "gzip", "lz4", "brotli"}),
-    FileFormat.ORC: frozenset({"zstd", "snappy", "gzip", "zlib", "lz4"}),
-    FileFormat.AVRO: frozenset({"zstd", "zstandard", "snappy", "deflate"}),
+    DataFormat.PARQUET: frozenset({"zstd", "snappy", "gzip", "lz4", "brotli"}),
+    DataFormat.ORC: frozenset({"zstd", "snappy", "gzip", "zlib", "lz4"}),
+    DataFormat.AVRO: frozenset({"zstd", "zstandard", "snappy", "deflate"}),
 }
 _MANIFEST_CODECS: Final = frozenset({"zstd", "zstandard", "snappy", "deflate"})
 _ZSTD_LEVELS: Final = range(1, 23)
 _LOOKUP_MODES: Final = ("radical", "gentle")
-_STRANGE_TYPES: Final = frozenset({TypeRoot.VARIANT, TypeRoot.BLOB, TypeRoot.VECTOR, TypeRoot.MULTISET})
+_UNSUPPORTED_TYPES: Final = frozenset({TypeRoot.VARIANT, TypeRoot.BLOB, TypeRoot.VECTOR, TypeRoot.MULTISET})
 _POSTPONE_BUCKET: Final = "-2"
 _DYNAMIC_BUCKET: Final = "-1"
 
 # Option that is "true" -> why the table is left alone.
 _SWITCHES: Final = {
     "row-tracking.enabled": "it tracks rows by ids, which a rewrite would have to keep (row-tracking.enabled)",
-    "data-evolution.enabled": "its columns live in files of their own (data-evolution.enabled)",
+    "data-evolution.enabled": "its columns are stored in separate files (data-evolution.enabled)",
     "pk-clustering-override": "its files are clustered by other columns than the key (pk-clustering-override)",
-    "clustering.incremental": "it is clustered incrementally, in levels of its own (clustering.incremental)",
+    "clustering.incremental": "it is clustered incrementally, in separate levels (clustering.incremental)",
     "chain-table.enabled": "it is a chain table, whose delete markers must stay (chain-table.enabled)",
 }
 
-# Those of them that a reader must understand too.
+# The switches that a reader must support too.
 _READ_SWITCHES: Final = ("data-evolution.enabled", "pk-clustering-override", "chain-table.enabled")
 
 
@@ -87,7 +87,7 @@ def refuse_manifests(schema: TableSchema) -> str | None:
 
 
 def uncalled_callbacks(schema: TableSchema) -> str | None:
-    """Say which callbacks of the table run after Java's commits and not after ours, or None; no reason to refuse."""
+    """Say which callbacks run after Java's commits but not after ours, or None; not a reason to refuse."""
     named = schema.option("commit.callbacks")
     if not named:
         return None
@@ -95,7 +95,7 @@ def uncalled_callbacks(schema: TableSchema) -> str | None:
 
 
 def refuse_read(schema: TableSchema) -> str | None:
-    """Say why a table cannot be read rightly, or None: less than what a compaction minds."""
+    """Say why a table cannot be read correctly, or None; a reader has fewer restrictions than a compaction."""
     for name in _READ_SWITCHES:
         if _is_on(schema, name):
             return _SWITCHES[name]
@@ -104,7 +104,7 @@ def refuse_read(schema: TableSchema) -> str | None:
 
 
 def refuse_pick(schema: TableSchema, *, is_full: bool, to_top: bool, takes_level0: bool) -> str | None:
-    """Say why this pick must not be carried out, though others of the same table may."""
+    """Say why this pick must not be carried out, although others of the same table may; None if it may."""
     if not schema.is_primary_key:
         return None
     producer = (schema.option("changelog-producer") or "none").lower()
@@ -134,10 +134,10 @@ def refuse_pick(schema: TableSchema, *, is_full: bool, to_top: bool, takes_level
 
 
 def _refuse_regrouping(schema: TableSchema) -> str | None:
-    """Say why the records of a key cannot be merged in two steps, the newest ones first, with the same result.
+    """Say why merging the records of a key in two steps, the newest first, may change the result; None if it may not.
 
-    Deduplicate can, and partial-update in the order of arrival. With an order of the user's own, a record of an older
-    run may belong between two of newer ones.
+    Deduplicate can be merged in steps, and partial-update in the order of arrival. With a user-defined order, a record
+    of an older run may belong between two records of newer runs.
     """
     engine = (schema.option("merge-engine") or MergeEngine.DEDUPLICATE).lower()
     if engine not in (MergeEngine.PARTIAL_UPDATE, MergeEngine.AGGREGATION):
@@ -152,8 +152,8 @@ def _refuse_regrouping(schema: TableSchema) -> str | None:
     return None
 
 
-def minds_retracts(schema: TableSchema) -> bool:
-    """Tell whether a delete marker in a part of the runs forbids to merge that part alone: only a sum can be undone."""
+def rejects_retractions(schema: TableSchema) -> bool:
+    """Whether runs with a delete marker must not be merged without the other runs: only a sum can be undone."""
     if (schema.option("merge-engine") or "").lower() != MergeEngine.AGGREGATION:
         return False
     columns = (field.name for field in schema.fields if field.name not in schema.primary_keys)
@@ -167,10 +167,10 @@ def aggregate_of(schema: TableSchema, column: str) -> str:
 
 
 def refuse_files(files: Iterable[DataFileMeta], *, reading: bool = False) -> str | None:
-    """Say why the files of a bucket must be left alone, or None; a reader minds less."""
+    """Say why the files of a bucket must be left alone, or None; a reader has fewer restrictions."""
     for file in files:
         if file.external_path is not None:
-            return f"{file.file_name} lies on an external path, {file.external_path}"
+            return f"{file.file_name} is on an external path, {file.external_path}"
         if file.write_cols is not None:
             return f"{file.file_name} holds only some columns (data evolution)"
         if file.first_row_id is not None and not reading:
@@ -182,19 +182,19 @@ def refuse_files(files: Iterable[DataFileMeta], *, reading: bool = False) -> str
 
 
 def file_format_name(file_name: str) -> str:
-    """The format of a data file: its extension, also where the codec stands before it."""
+    """The format of a data file: its last extension, even if the codec precedes it."""
     return file_name.rpartition(".")[2].lower()
 
 
 def _refuse_iceberg(schema: TableSchema) -> str | None:
-    """Iceberg metadata is written by Java's commits only: after ours it would name files that `clean` removes."""
+    """Refuse tables with Iceberg metadata: only Java's commits write it; ours leave it naming files `clean` removes."""
     storage = (schema.option("metadata.iceberg.storage") or "disabled").lower()
     if storage == "disabled" and not _is_on(schema, "metadata.iceberg-compatible"):
         return None
     named = "metadata.iceberg-compatible" if storage == "disabled" else f"metadata.iceberg.storage = {storage}"
     return (
-        f"it keeps Iceberg metadata beside its own ({named}), which this version does not write: Iceberg readers would "
-        "stay on the old files"
+        f"it keeps Iceberg metadata besides its own ({named}), which this version does not write: Iceberg readers "
+        "would stay on the old files"
     )
 
 
@@ -225,7 +225,7 @@ def _refuse_buckets(schema: TableSchema) -> str | None:
 
 def _refuse_external_paths(schema: TableSchema) -> str | None:
     if schema.option("data-file.external-paths"):
-        return "its data files lie on external paths (data-file.external-paths)"
+        return "its data files are on external paths (data-file.external-paths)"
     return None
 
 
@@ -247,7 +247,7 @@ def _refuse_options(schema: TableSchema) -> str | None:
         for level in sorted(levels):
             _check_written(schema, options, level=level)
     except InvalidInputError as error:
-        return f"its options cannot be obeyed: {error.message.rstrip('.')}"
+        return f"its options are not supported: {error.message.rstrip('.')}"
     if options.manifest_compression not in _MANIFEST_CODECS | _UNCOMPRESSED:
         return f"its manifest.compression is {options.manifest_compression}; {_known(_MANIFEST_CODECS)}"
     if options.lookup_compact not in _LOOKUP_MODES:
@@ -259,7 +259,7 @@ def _refuse_options(schema: TableSchema) -> str | None:
 
 def _check_written(schema: TableSchema, options: TableOptions, *, level: int) -> None:
     """Raise InvalidInputError if files of a level cannot be written as the options say."""
-    file_format, codec = FileFormat(options.format_of(level)), options.compression_of(level)
+    file_format, codec = DataFormat(options.format_of(level)), options.compression_of(level)
     if codec not in _CODECS[file_format] | _UNCOMPRESSED:
         raise InvalidInputError(f"{file_format} files with file.compression {codec}; {_known(_CODECS[file_format])}")
     for name in ("target_file_bytes_or_none", "file_block_bytes"):
@@ -275,14 +275,14 @@ def _known(codecs: frozenset[str]) -> str:
 def _refuse_key_indexes(schema: TableSchema) -> str | None:
     for name, _ in schema.options:
         if name.startswith("pk-") and name.endswith(".index.columns"):
-            return f"it has an index over its rows that a compaction must build anew ({name})"
+            return f"it has an index over its rows that a compaction must rebuild ({name})"
     return None
 
 
 def _refuse_types(schema: TableSchema) -> str | None:
     for field in schema.fields:
         for data_type in _all_types(field.type):
-            if data_type.root in _STRANGE_TYPES:
+            if data_type.root in _UNSUPPORTED_TYPES:
                 return f"column {field.name} is a {data_type.root}, which this version does not rewrite"
     return None
 

@@ -1,12 +1,13 @@
 """What one task on a Paimon table does: merge or concatenate files of a bucket, prove it, describe the outputs.
 
-Data files are written straight into their bucket's folder under their final names; nobody sees them until a manifest
-names them. The name of each is recorded before it is created, so that a run that dies leaves only files of known names.
+Data files are written directly into their bucket's folder under their final names; readers do not see them until a
+manifest names them. The name of each is recorded before it is created, so a killed run leaves only files of known
+names.
 
-A file that is only to get a new level is looked into first, unless a compaction wrote it: some writers record no
-deletes where there are some (pypaimon 2.1 always says 0), and a reader that trusts the record would bring the deleted
-rows back. Such a file is rewritten if it goes to the top level, else its record is put right. A file whose keys are not
-what its record says leaves its bucket alone: everything that was planned rests on the record.
+A file that is only to get a new level is inspected first, unless a compaction wrote it: some writers record no deletes
+where there are some (pypaimon 2.1 always records 0), and a reader that trusts the record would show the deleted rows
+again. Such a file is rewritten if it goes to the top level, else its record is corrected. If the keys of a file differ
+from its record, its bucket is left alone: the whole plan relies on the record.
 """
 
 from __future__ import annotations
@@ -14,17 +15,17 @@ from __future__ import annotations
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, cast
 
 import numpy as np
 import pyarrow as pa
 
 from packstone.errors import CorruptionError, RefusedError, VerificationError
-from packstone.model.unit import How, UnitResult, UnitStatus
-from packstone.rewrite.data_files.real_keys import with_real_keys
-from packstone.rewrite.data_files.rows import read_rows
-from packstone.rewrite.kernels.registry import read_through
-from packstone.rewrite.merge.merge_spec import (
+from packstone.model.maintenance import ProvedUnit
+from packstone.model.unit import How, UnitResult, UnitStatus, Verify
+from packstone.rewrite.data_files.rows import read_rows, with_real_keys
+from packstone.rewrite.merge_tree.merge import run_append
+from packstone.rewrite.merge_tree.spec import (
     KIND_COLUMN,
     AppendSpec,
     MergeResult,
@@ -32,29 +33,36 @@ from packstone.rewrite.merge.merge_spec import (
     WrittenFile,
     unpack_schema,
 )
-from packstone.rewrite.merge.run_merge import run_append
-from packstone.rewrite.merged_view.check_facts import to_plain
-from packstone.rewrite.merged_view.merge_and_verify import merge_and_verify
-from packstone.rewrite.merged_view.verify_append import verify_append
-from packstone.rewrite.merged_view.verify_merge import Verified
-from packstone.rewrite.parquet.growth import describe_growth
-from packstone.runs.tasks import Attempt, Job
-from packstone.tables.paimon.binary_row import encode_row
-from packstone.tables.paimon.data_file_meta import DataFileMeta
-from packstone.tables.paimon.leftovers import record_created
-from packstone.tables.paimon.paths import DataFileNames
-from packstone.tables.paimon.table_schema import TableSchema
-from packstone.tables.paimon.written_meta import MetaWriter
+from packstone.rewrite.proof.check_metadata import to_plain
+from packstone.rewrite.proof.verify_merge import (
+    Verified,
+    fingerprint_appended,
+    fingerprint_merged,
+    merge_and_verify,
+    verify_append,
+    verify_merge,
+)
+from packstone.rewrite.proved_unit import proved_result, removed_on_failure
+from packstone.rewrite.small_files.merge_unit import read_through
+from packstone.runs.folder import record_created
+from packstone.runs.reuse import FinishedUnit, check_is_there
+from packstone.runs.tasks import Attempt, Job, Reuse
+from packstone.tables.paimon.format.binary_row import decode_row, encode_row
+from packstone.tables.paimon.format.data_file import DataFileMeta, MetaWriter
+from packstone.tables.paimon.format.paths import DataFileNames
+from packstone.tables.paimon.format.schema import TableSchema
 
 if TYPE_CHECKING:
+    from packstone.rewrite.merge_tree.spec import PlainValue
+    from packstone.rewrite.proof.fingerprint import Fingerprint
     from packstone.storage.fileio import FileIO
 
-_ODD: Final = 1  # row kinds that retract are odd
+_ODD: Final = 1  # the row kinds of retractions are odd
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PaimonUnit:
-    """What should happen to some files of one bucket; either ``merge`` or ``append`` is there."""
+    """The work on some files of one bucket; either ``merge`` or ``append`` is set."""
 
     number: int
     how: How
@@ -67,13 +75,13 @@ class PaimonUnit:
     file_format: str = "parquet"
     compression: str = "zstd"
     to_top: bool = False
-    minds_retracts: bool = False  # a delete marker among its inputs forbids to merge them alone
+    minds_retracts: bool = False  # a delete marker in its inputs makes a partial merge wrong (name is in run records)
 
     @property
     def directory(self) -> str:
-        """Where its outputs go."""
+        """The folder of its outputs."""
         spec = self.merge or self.append
-        assert spec is not None  # noqa: S101 - one of the two is always there
+        assert spec is not None  # one of the two is always set
         return spec.output.directory
 
     @property
@@ -94,7 +102,7 @@ class PaimonContext:
 
 
 def merge_and_prove(attempt: Attempt, context: PaimonContext, unit: PaimonUnit) -> UnitResult[DataFileMeta]:
-    """Do one unit: rewrite files, or only give one a new level."""
+    """Run one unit: rewrite files, or only give one a new level."""
     unit = _with_real_keys(attempt.io, unit)
     if unit.upgraded is not None and unit.merge is not None:
         delete_rows = _inspect(attempt.io, context.schema, unit)
@@ -107,8 +115,8 @@ def merge_and_prove(attempt: Attempt, context: PaimonContext, unit: PaimonUnit) 
 
 
 def _check_no_retracts(io: FileIO, unit: PaimonUnit) -> None:
-    """Refuse to take something back from a part of the runs: what it is taken from may lie in the others."""
-    assert unit.merge is not None  # noqa: S101 - only merge trees have row kinds
+    """Raise RefusedError if a merge of only some runs would apply retractions: their targets may be in other runs."""
+    assert unit.merge is not None  # only merge trees have row kinds
     for file in unit.merge.files:
         schema = pa.schema([pa.field(KIND_COLUMN, pa.int8())])
         for batch in read_rows(io, file, schema):
@@ -120,46 +128,24 @@ def _check_no_retracts(io: FileIO, unit: PaimonUnit) -> None:
 
 
 def _rewrite(attempt: Attempt, context: PaimonContext, unit: PaimonUnit) -> UnitResult[DataFileMeta]:
-    written: list[str] = []
     attempt = attempt.as_private_as(path for path, _ in unit.input_files)
-    try:
+    with removed_on_failure(attempt.io) as written:
         result, verified = _merge(attempt, unit, name_file=_namer(attempt, context, unit=unit, written=written))
-    except VerificationError:
-        raise  # the evidence stays; its names are recorded
-    except Exception:
-        for path in written:
-            attempt.io.remove(path)
-        raise
-    return UnitResult(
-        number=unit.number,
-        status=UnitStatus.WRITTEN,
-        outputs=_describe(context, unit, result.files),
-        rows_in=result.rows_in,
-        rows_out=result.rows_out,
-        fingerprint=str(verified.fingerprint_after),
-        why_bigger=describe_growth(
-            attempt.io,
-            unit.input_files,
-            [(file.path, file.size_bytes) for file in result.files],
-            input_bytes=unit.input_bytes,
-        ),
-        write_seconds=result.read_seconds + result.merge_seconds + result.write_seconds,
-        read_seconds_before=verified.seconds_before,
-        read_seconds_after=verified.seconds_after,
-    )
+    outputs = _describe(context, unit, result.files)
+    return proved_result(attempt.io, unit, result, verified=verified, outputs=outputs)
 
 
 def _merge(attempt: Attempt, unit: PaimonUnit, *, name_file: Callable[[int], str]) -> tuple[MergeResult, Verified]:
     io = attempt.io
     if unit.merge is not None:
         return merge_and_verify(io, unit.merge, name_file=name_file, has_idle_core=attempt.has_idle_core)
-    assert unit.append is not None  # noqa: S101 - one of the two is always there
+    assert unit.append is not None  # one of the two is always there
     result = run_append(io, unit.append, name_file=name_file)
     return result, verify_append(io, unit.append, result.files)
 
 
 def _namer(attempt: Attempt, context: PaimonContext, *, unit: PaimonUnit, written: list[str]) -> Callable[[int], str]:
-    """Name files, and write each name down before the file is there."""
+    """Return a function that names files and records each name before the file is created."""
     # As unique as the attempt's name, which is random.
     own = str(uuid.uuid5(uuid.NAMESPACE_URL, f"{attempt.staging}/{unit.number}/{attempt.name}"))
 
@@ -186,8 +172,8 @@ def _describe(context: PaimonContext, unit: PaimonUnit, files: tuple[WrittenFile
 
 
 def _inspect(io: FileIO, schema: TableSchema, unit: PaimonUnit) -> int:
-    """Count the rows of a file that delete something, and check its first and last key, whatever its record says."""
-    assert unit.merge is not None  # noqa: S101 - an upgrade is one of a merge tree
+    """Count the delete markers of a file, and compare its first and last key with its record."""
+    assert unit.merge is not None  # an upgrade is one of a merge tree
     (file,) = unit.merge.files
     names = [*unit.merge.key_columns, KIND_COLUMN]
     wanted = pa.schema([unpack_schema(unit.merge.arrow_schema).field(name) for name in names])
@@ -197,7 +183,7 @@ def _inspect(io: FileIO, schema: TableSchema, unit: PaimonUnit) -> int:
         keys += [_key(batch, 0, schema), _key(batch, batch.num_rows - 1, schema)]
     if unit.upgraded is None or (keys[0], keys[-1]) != (unit.upgraded.min_key, unit.upgraded.max_key):
         raise CorruptionError(
-            f"{file.path} does not hold the keys that its manifest records, so its bucket is left alone.",
+            f"{file.path} does not hold the keys that its manifest records, so its bucket is not compacted.",
             file=file.path,
         )
     return retracts
@@ -209,12 +195,99 @@ def _key(batch: pa.RecordBatch, row: int, schema: TableSchema) -> bytes:
 
 
 def _with_real_keys(io: FileIO, unit: PaimonUnit) -> PaimonUnit:
-    """Let key columns come from the value columns they mirror in files that leave them out (thin mode)."""
+    """Take key columns from the value columns they mirror in files that leave them out (thin mode)."""
     if unit.merge is None:
         return unit
     return replace(unit, merge=with_real_keys(io, unit.merge))
 
 
+# ---- prove again what was published ----
+
+
+def prove_again(
+    attempt: Attempt, context: PaimonContext, proved: ProvedUnit[PaimonUnit, DataFileMeta]
+) -> UnitResult[DataFileMeta]:
+    """Repeat the proof of a published unit: against its inputs, or by itself if they have expired."""
+    written = tuple(_as_written(context, proved.unit, file) for file in proved.outputs)
+    found = _fingerprint(attempt.io, proved, written)
+    return UnitResult(number=proved.number, status=UnitStatus.WRITTEN, rows_out=found.rows, fingerprint=str(found))
+
+
+def _fingerprint(
+    io: FileIO, proved: ProvedUnit[PaimonUnit, DataFileMeta], written: tuple[WrittenFile, ...]
+) -> Fingerprint:
+    unit = _with_real_keys(io, proved.unit) if proved.has_inputs else proved.unit
+    if unit.merge is not None:
+        if proved.has_inputs:
+            return verify_merge(io, unit.merge, written, has_columns=False).fingerprint_after
+        return fingerprint_merged(io, unit.merge, written)
+    assert unit.append is not None  # one of the two is always there
+    if proved.has_inputs:
+        return verify_append(io, unit.append, written, has_columns=False).fingerprint_after
+    return fingerprint_appended(io, unit.append, written)
+
+
+def _as_written(context: PaimonContext, unit: PaimonUnit, file: DataFileMeta) -> WrittenFile:
+    """The manifest entry of an output as its proof needs it, without the statistics, which are truncated."""
+    types = context.schema.key_types
+    return WrittenFile(
+        path=f"{unit.directory}/{file.file_name}",
+        size_bytes=file.file_size,
+        rows=file.row_count,
+        first_key=cast("tuple[PlainValue, ...]", decode_row(file.min_key, types)),
+        last_key=cast("tuple[PlainValue, ...]", decode_row(file.max_key, types)),
+        min_sequence=file.min_sequence_number,
+        max_sequence=file.max_sequence_number,
+        delete_rows=file.delete_row_count or 0,
+        columns=(),
+    )
+
+
+# ---- take over what a killed run had finished ----
+
+
+def reuse_files(
+    attempt: Attempt, context: PaimonContext, finished: FinishedUnit[PaimonUnit, DataFileMeta]
+) -> UnitResult[DataFileMeta]:
+    """Rename the data files for this run, and prove them against the inputs, by content whatever the mode."""
+    unit, found = finished.unit, finished.result
+    with removed_on_failure(attempt.io) as written:
+        name_file, outputs = _namer(attempt, context, unit=unit, written=written), list[DataFileMeta]()
+        for number, file in enumerate(found.outputs):
+            path = _output_path(unit, file)
+            check_is_there(attempt.io, path, size_bytes=file.file_size)
+            made = name_file(number)
+            attempt.io.move(path, f"{unit.directory}/{made}")
+            outputs.append(replace(file, file_name=made))
+        proved = ProvedUnit(unit=_by_content(unit), outputs=tuple(outputs), has_inputs=True)
+        try:
+            seen = _fingerprint(attempt.io, proved, tuple(_as_written(context, unit, file) for file in outputs))
+        except VerificationError as error:  # not evidence of a wrong merge: the files were damaged since
+            raise CorruptionError(error.message, file=unit.directory) from error
+    return replace(found, number=unit.number, outputs=tuple(outputs), rows_out=seen.rows, fingerprint=str(seen))
+
+
+def _by_content(unit: PaimonUnit) -> PaimonUnit:
+    merge = replace(unit.merge, verify=Verify.CONTENT) if unit.merge is not None else None
+    append = replace(unit.append, verify=Verify.CONTENT) if unit.append is not None else None
+    return replace(unit, merge=merge, append=append)
+
+
+def _identity(context: PaimonContext, unit: PaimonUnit) -> tuple[PaimonContext, PaimonUnit]:
+    """The context and unit without the names and times of a run; record expiry is part of the unit."""
+    return replace(context, run_folder="", created_ms=0), replace(unit, number=0)
+
+
+def _output_path(unit: PaimonUnit, file: DataFileMeta) -> str:
+    return f"{unit.directory}/{file.file_name}"
+
+
 PAIMON_JOB: Final = Job(
-    context=PaimonContext, unit=PaimonUnit, output=DataFileMeta, do=merge_and_prove, read_through=read_through
+    context=PaimonContext,
+    unit=PaimonUnit,
+    output=DataFileMeta,
+    do=merge_and_prove,
+    read_through=read_through,
+    prove=prove_again,
+    reuse=Reuse(do=reuse_files, identity=_identity, output_path=_output_path),
 )

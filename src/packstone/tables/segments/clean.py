@@ -1,44 +1,51 @@
-"""What may go from a segment table, and in which order it goes.
+"""Plan what `clean` may remove from a segment table, and remove it in a safe order.
 
-1. *Dead attempts* (dead_attempts.py): registration ended, recorded data files moved to the trash, the rest removed.
-2. *Versions* of the status that were out of date before the *cutoff*, which is ``SEGMENT_RETENTION_DAYS`` ago but at
-   least ``MAX_QUERY_MINUTES``: neither time travel nor a query at work may need them.
-3. *Retired segments*, compacted or deleted before the cutoff and named by no version that stays: data files, index,
-   segment file; then one commit moves their entries to the history.
-4. Lists of retired and cleaned segments that no version names (what 2 uncovers, and what killed commits left), and
-   halves of files that killed writers left, if older than a day: a commit may be just about to name a young one.
+1. *Dead runs* (leftovers.py): end their registrations, move their recorded data files to the trash, remove the rest.
+2. *Versions* of the status that were superseded before the *cutoff*, which is ``SEGMENT_RETENTION_DAYS`` ago but at
+   least ``MAX_QUERY_MINUTES``: neither time travel nor a running query can need them.
+3. *Retired segments*, compacted or deleted before the cutoff and named by no version that is kept: one commit marks
+   the compacted ones, then the data files, the index and the segment file are removed, then one commit moves their
+   entries to the history.
+4. Lists of retired and cleaned segments that no version names (step 2 and killed commits leave such lists), and
+   partial files that killed writers left, if older than a day: a commit may be about to name a newer one.
 5. *Trash* older than ``TRASH_RETENTION_DAYS``.
 
-Everything is planned before anything goes, on versions that have all been read: if one of them cannot be, nothing
-goes. Data is found by the names that records tell; folders are listed only to find records of our own.
+The whole plan is made before anything is removed, and it reads every version that is kept: if one of them cannot be
+read, nothing is removed. Data files are found by the names in records; folders are listed only to find our own records.
 
-Why files first and the commit after (3): until the commit, the retired list is the record of what is still to do.
-Killed anywhere, the next clean finds the same entries and removes what is left of them; the segment file goes last,
-because it names the others. The other way round, files that a kill left behind would be in no list that anybody looks
-at. No live file can be hit: an entry never leaves the retired list but for the history (transitions.py), a new segment
-never has the name of an old one's file, and what a version that stays names is kept. Versions go before the segments
+Why step 3 removes files before it commits: until the commit, the retired list is the record of the remaining work. If
+the process is killed at any point, the next clean finds the same entries and removes the rest; the segment file is
+removed last, because it names the others. In the reverse order, a kill would leave files that are in no list.
+
+No live file can be removed: an entry that is marked for delete leaves the retired list only for the history
+(status.py), a new segment never reuses the file name of an old one, and whatever a kept version names is kept. Only
+`restore` makes an entry live again, and only a compacted one: hence the mark. Versions are removed before the segments
 that only they name, below a floor that is raised first (status_files.py), so a reader of an old version finds either
-all of it or no version. Two cleans at once remove the same things, which is harmless, and the second
-one's commit finds its entries gone and writes nothing.
+all of it or no version. Two concurrent cleans remove the same files, which is harmless; the commit of the second one
+finds its entries gone and writes nothing.
 """
 
 from __future__ import annotations
 
+import posixpath
 import re
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from packstone.errors import CorruptionError, PackstoneError, RefusedError
-from packstone.storage.fileio import Kind
-from packstone.tables.segments.dead_attempts import DeadAttempt, DoomedFile, describe_all, files_of, find_dead
-from packstone.tables.segments.layout import (
+from packstone.model.sizes import format_bytes, plural
+from packstone.storage.fileio import EntryKind
+from packstone.tables.segments.format.commit import commit_edit
+from packstone.tables.segments.format.edits import cleaned, mark_cleaning
+from packstone.tables.segments.format.layout import (
     DATA_FOLDER,
     METADATA_FOLDER,
-    attempts_folder,
+    LinkGuard,
     floor_folder,
     history_folder,
     history_path,
     index_folder,
+    linked,
     parse_status_name,
     retired_folder,
     retired_path,
@@ -48,39 +55,64 @@ from packstone.tables.segments.layout import (
     status_path,
     trash_folder,
 )
-from packstone.tables.segments.link_guard import LinkGuard, linked
-from packstone.tables.segments.properties import parse_properties
-from packstone.tables.segments.status import DAY_MS
-from packstone.tables.segments.status_files import list_versions, read_header, read_latest, read_retired, read_version
-from packstone.tables.segments.unknown_files import UnknownFiles, find_unknown
-from packstone.tables.segments.version_times import first_needed
+from packstone.tables.segments.format.properties import parse_properties
+from packstone.tables.segments.format.status import DAY_MS
+from packstone.tables.segments.format.status_files import (
+    first_needed,
+    list_versions,
+    raise_floor,
+    read_header,
+    read_latest,
+    read_retired,
+    read_version,
+)
+from packstone.tables.segments.leftovers import (
+    DeadAttempt,
+    RemovableFile,
+    UnknownFiles,
+    close_attempt,
+    describe_all,
+    end_registrations,
+    files_of,
+    find_dead,
+    find_unknown,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from packstone.model.segment import SegmentId
+    from packstone.runs.clock import Clock
     from packstone.storage.fileio import Entry, FileIO
-    from packstone.tables.segments.properties import Properties
-    from packstone.tables.segments.status import StatusEntry
+    from packstone.tables.segments.format.edits import Edit
+    from packstone.tables.segments.format.properties import Properties
+    from packstone.tables.segments.format.status import EntryKey, StatusEntry, TableStatus
 
 _SAFE_AGE_MS: Final = DAY_MS
 _MINUTE_MS: Final = 60_000
-_LIST_NAME: Final = re.compile(r"[0-9a-f]{16}-\d+\.json")  # as commits name their lists
-_HALF_NAME: Final = re.compile(r"\.new-\w{8}")  # as storage/local.py and hdfs.py name a file that is not whole yet
+_LIST_NAME: Final = re.compile(r"[0-9a-f]{16}-\d+\.json")  # the names that commits give their lists
+_PARTIAL_NAME: Final = re.compile(r"\.new-\w{8}")  # the name of an incomplete file in storage/local.py and hdfs.py
 _CLEAN_RACES: Final = 20
+_SHOWN_PATHS: Final = 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExpiredSegment:
-    """A retired segment whose time is over; its segment file stands last."""
+    """A retired segment whose retention has expired; its segment file is the last of its files."""
 
     id: SegmentId
+    attempt: str
     rows: int
-    files: tuple[DoomedFile, ...]
+    files: tuple[RemovableFile, ...]
+
+    @property
+    def key(self) -> EntryKey:
+        """The key of its entry in the status."""
+        return self.id, self.attempt
 
     @property
     def size_bytes(self) -> int:
-        """How much comes back."""
+        """The bytes that removing it frees."""
         return sum(file.size_bytes for file in self.files)
 
     def __str__(self) -> str:
@@ -89,7 +121,7 @@ class ExpiredSegment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrashFolder:
-    """What one clean moved away."""
+    """The files that one clean moved to the trash."""
 
     name: str
     files: int
@@ -97,47 +129,47 @@ class TrashFolder:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CleanPlan:
-    """All that may go, found without changing anything."""
+class SegmentClean:
+    """What clean can remove now, or has removed."""
 
     table: str
     version: int
-    keeps_trash: bool  # data of dead attempts goes to the trash first
+    keeps_trash: bool  # data files of dead runs are moved to the trash instead of removed
     attempts: tuple[DeadAttempt, ...] = ()
     versions: range = range(0)
     segments: tuple[ExpiredSegment, ...] = ()
-    metadata: tuple[DoomedFile, ...] = ()  # lists and halves that nothing names
+    metadata: tuple[RemovableFile, ...] = ()  # lists and partial files that nothing names
     version_bytes: int = 0
     trash: tuple[TrashFolder, ...] = ()
     trash_left_bytes: int = 0
-    waiting_segments: int = 0  # retired, and not yet old enough
+    waiting_segments: int = 0  # retired, but still within the retention
     waiting_bytes: int = 0
     left_alone: tuple[str, ...] = ()  # one sentence each
     unknown: UnknownFiles = field(default_factory=UnknownFiles)
 
     @property
-    def trashed(self) -> tuple[DoomedFile, ...]:
-        """Files that are moved to the trash and come back later."""
+    def trashed(self) -> tuple[RemovableFile, ...]:
+        """Files that are moved to the trash, so their space is freed later."""
         if not self.keeps_trash:
             return ()
         return tuple(file for attempt in self.attempts for file in attempt.files if file.is_data)
 
     @property
-    def removed(self) -> tuple[DoomedFile, ...]:
-        """Files that are removed now, but for versions and trash."""
+    def removed(self) -> tuple[RemovableFile, ...]:
+        """Files that are removed now, except versions and trash."""
         trashed = set(self.trashed)
         own = (file for attempt in self.attempts for file in attempt.files if file not in trashed)
         return (*own, *(file for segment in self.segments for file in segment.files), *self.metadata)
 
     @property
     def files(self) -> int:
-        """How many files leave their place: removed for good, or moved to the trash."""
+        """The number of files that are removed or moved to the trash."""
         trash = sum(folder.files for folder in self.trash)
         return len(self.removed) + len(self.trashed) + len(self.versions) + trash
 
     @property
-    def size_bytes(self) -> int:
-        """How many bytes come back now."""
+    def bytes(self) -> int:
+        """The bytes that are freed now."""
         trash = sum(folder.size_bytes for folder in self.trash)
         return sum(file.size_bytes for file in self.removed) + self.version_bytes + trash
 
@@ -146,30 +178,101 @@ class CleanPlan:
         """Whether there is nothing to do at all."""
         return not (self.attempts or self.versions or self.segments or self.metadata or self.trash)
 
+    @property
+    def problems(self) -> tuple[str, ...]:
+        """Empty: what cannot be read is left alone and listed in the notes."""
+        return ()
 
-def plan_clean(io: FileIO, table: str, *, now_ms: int) -> CleanPlan:
-    """Look at everything; CorruptionError if a version that stays cannot be read, and then nothing may go."""
+    @property
+    def refused(self) -> str:
+        """Empty: a request cannot name single segments, so none is refused."""
+        return ""
+
+    def describe(self) -> str:
+        """Return a one-line summary of what is removed."""
+        parts = (
+            (len(self.segments), "retired segment"),
+            (len(self.versions), "old version"),
+            (len(self.attempts), "dead run"),
+            (len(self.metadata), "unused list"),
+            (len(self.trash), "trash folder"),
+        )
+        named = ", ".join(plural(count, noun) for count, noun in parts if count)
+        return f"{named}: {plural(self.files, 'file')}, {format_bytes(self.bytes)}"
+
+    def notes(self) -> tuple[str, ...]:
+        """Return what is moved to the trash, what is still within its retention, and what is left alone."""
+        lines = []
+        if self.trashed:
+            size = format_bytes(sum(file.size_bytes for file in self.trashed))
+            lines.append(f"{plural(len(self.trashed), 'data file')} of dead runs, {size}, to the trash first")
+        if self.waiting_segments:
+            waiting = plural(self.waiting_segments, "compacted or deleted segment")
+            lines.append(f"{waiting}, {format_bytes(self.waiting_bytes)}: still within their retention")
+        lines += [f"left alone: {why}" for why in self.left_alone]
+        if self.unknown.count:
+            size = format_bytes(self.unknown.size_bytes)
+            lines.append(f"left alone: {plural(self.unknown.count, 'file')}, {size}, that no record names")
+            lines += [f"  {one}" for one in self.unknown.paths[:_SHOWN_PATHS]]
+        return tuple(lines)
+
+    def to_json(self, *, dry_run: bool = False) -> dict[str, Any]:
+        """The documented keys."""
+        trashed_bytes = sum(file.size_bytes for file in self.trashed)
+        return {
+            "format_version": 1,
+            "table": self.table,
+            "family": "segments",
+            "status": "nothing-to-do" if self.is_empty else "planned" if dry_run else "cleaned",
+            "files": self.files,
+            "bytes": self.bytes,
+            "attempts": [
+                {"attempt": one.attempt, "what": one.what, "files": len(one.files), "bytes": one.size_bytes}
+                for one in self.attempts
+            ],
+            "segments": [
+                {"id": str(one.id), "files": len(one.files), "rows": one.rows, "bytes": one.size_bytes}
+                for one in self.segments
+            ],
+            "versions_removed": len(self.versions),
+            "first_version_kept": self.versions.stop if self.versions else None,
+            "metadata_files": len(self.metadata),
+            "moved_to_trash_files": len(self.trashed),
+            "moved_to_trash_bytes": trashed_bytes,
+            "trash_removed_bytes": sum(folder.size_bytes for folder in self.trash),
+            "trash_left_bytes": self.trash_left_bytes + trashed_bytes,
+            "waiting_segments": self.waiting_segments,
+            "waiting_bytes": self.waiting_bytes,
+            "left_alone": list(self.left_alone),
+            "unknown_files": list(self.unknown.paths),
+            "unknown_count": self.unknown.count,
+            "unknown_bytes": self.unknown.size_bytes,
+        }
+
+
+def plan_clean(io: FileIO, table: str, *, now_ms: int) -> SegmentClean:
+    """Plan a clean; CorruptionError if a version that is kept cannot be read, and then nothing may be removed."""
     gone = ""
     for _ in range(_CLEAN_RACES):
         try:
             return _plan(io, table, now_ms=now_ms)
-        except FileNotFoundError as error:  # another clean is at work
+        except FileNotFoundError as error:  # another clean is running
             gone = str(error.filename or table)
         except CorruptionError as error:
             if not isinstance(error.__cause__, FileNotFoundError):
                 raise
             gone = str(error.facts.get("file", table))
     raise CorruptionError(
-        f"{gone} is gone, though the status of {table} names it; restore it from a backup. Nothing was removed.",
+        f"{gone} is missing, but the status of {table} names it; restore it from a backup. Nothing was removed.",
         table=table,
         file=gone,
     )
 
 
-def _plan(io: FileIO, table: str, *, now_ms: int) -> CleanPlan:
+def _plan(io: FileIO, table: str, *, now_ms: int) -> SegmentClean:
     _check_no_links(io, table)
     dead, alive = find_dead(io, table, read_latest(io, table), now_ms=now_ms)
-    status = read_latest(io, table)  # again: who is dead now has committed before this, or never will
+    status = read_latest(io, table)  # again: a run that is dead by now has committed before this read, or never will
     retired = read_retired(io, table, status)
     properties = parse_properties(status.properties, status.columns)
     cutoff_ms = cutoff(properties, now_ms=now_ms)
@@ -182,16 +285,16 @@ def _plan(io: FileIO, table: str, *, now_ms: int) -> CleanPlan:
     attempts, damaged = describe_all(io, table, dead, status=status, retired=retired)
     segments, unclear = _expired(io, table, retired, cutoff_ms=cutoff_ms, needed=needed.segment_files)
     trash, trash_left = _old_trash(io, table, before_ms=now_ms - properties.trash_retention_days * DAY_MS)
-    gone = {segment.id for segment in segments}
-    waiting = [entry for entry in retired if entry.id not in gone]
-    doomed = range(versions.start, kept.start)
-    return CleanPlan(
+    gone = {segment.key for segment in segments}
+    waiting = [entry for entry in retired if entry.key not in gone]
+    removable = range(versions.start, kept.start)
+    return SegmentClean(
         table=table,
         version=status.version,
         keeps_trash=properties.trash_retention_days > 0,
         attempts=attempts,
-        versions=doomed,
-        version_bytes=sum(_size(io, status_path(table, version)) for version in doomed),
+        versions=removable,
+        version_bytes=sum(_size(io, status_path(table, version)) for version in removable),
         segments=segments,
         metadata=(
             *_stray_versions(io, table, versions, before_ms=now_ms - _SAFE_AGE_MS),
@@ -207,19 +310,19 @@ def _plan(io: FileIO, table: str, *, now_ms: int) -> CleanPlan:
 
 
 def _check_no_links(io: FileIO, table: str) -> None:
-    """Refuse a table whose own folders are links: what they lead to may be somebody else's."""
+    """Refuse a table whose own folders are symbolic links: their targets may belong to somebody else."""
     guard = LinkGuard(io, table)
-    for folder in (*_own_folders(table), f"{table}/{DATA_FOLDER}", attempts_folder(table), trash_folder(table)):
+    for folder in (*_own_folders(table), f"{table}/{DATA_FOLDER}", trash_folder(table)):
         link = guard.find_link(f"{folder.removeprefix(f'{table}/')}/x")
         if link is not None:
             raise RefusedError(
-                f"{table}/{link} is a symbolic link, and nothing is removed through it; put the folder itself there.",
+                f"{table}/{link} is a symbolic link, and nothing is removed through it; replace it by the folder.",
                 path=link,
             )
 
 
 def cutoff(properties: Properties, *, now_ms: int) -> int:
-    """What was retired, or out of date, before this moment is needed by nobody."""
+    """Return the moment before which retired segments and superseded versions are no longer needed."""
     retention_ms = properties.segment_retention_days * DAY_MS
     return now_ms - max(retention_ms, properties.max_query_minutes * _MINUTE_MS)
 
@@ -227,11 +330,11 @@ def cutoff(properties: Properties, *, now_ms: int) -> int:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Needed:
     segment_files: frozenset[str]
-    lists: frozenset[str]  # whole paths: one commit gives its retired list and its history the same name
+    lists: frozenset[str]  # full paths: one commit gives its retired list and its history the same name
 
 
 def _read_needed(io: FileIO, table: str, kept: range) -> _Needed:
-    """What versions that stay name; all of them are read whole, so that a damaged one stops everything."""
+    """Return the files that kept versions name; reads all of them completely, so that a damaged one stops the clean."""
     segment_files: set[str] = set()
     lists: set[str] = set()
     for version in kept:
@@ -254,55 +357,55 @@ def _expired(
             paths = files_of(io, table, entry)
             for link in filter(None, map(guard.find_link, (*paths, f"{segment_folder(entry.id)}/x"))):
                 raise linked(table, link)
-        except RefusedError:  # of a newer format: then nothing at all may go
+        except RefusedError:  # of a newer format: then nothing at all may be removed
             raise
         except PackstoneError as error:
             unclear.append(f"{error.message} Segment {entry.id} is left alone.")
             continue
         sizes = {path: io.stat(f"{table}/{path}") for path in paths}
         files = tuple(
-            DoomedFile(path=path, size_bytes=one.size_bytes) for path, one in sizes.items() if one is not None
+            RemovableFile(path=path, size_bytes=one.size_bytes) for path, one in sizes.items() if one is not None
         )
-        found.append(ExpiredSegment(id=entry.id, rows=entry.rows, files=files))
+        found.append(ExpiredSegment(id=entry.id, attempt=entry.attempt, rows=entry.rows, files=files))
     return tuple(found), tuple(unclear)
 
 
-def _stray_versions(io: FileIO, table: str, versions: range, *, before_ms: int) -> Iterator[DoomedFile]:
-    """Version files below the floor: of a clean that was killed, or of writers that slept too long and died."""
+def _stray_versions(io: FileIO, table: str, versions: range, *, before_ms: int) -> Iterator[RemovableFile]:
+    """Version files below the floor, left by a killed clean or by writers that were suspended and then died."""
     for entry in _list(io, status_folder(table)):
         number = parse_status_name(entry.name)
         if number is not None and number < versions.start and entry.mtime_ns // 1_000_000 < before_ms:
             path = status_path(table, number).removeprefix(f"{table}/")
-            yield DoomedFile(path=path, size_bytes=entry.size_bytes)
+            yield RemovableFile(path=path, size_bytes=entry.size_bytes)
 
 
-def _unnamed_metadata(io: FileIO, table: str, named: frozenset[str], *, before_ms: int) -> tuple[DoomedFile, ...]:
+def _unnamed_metadata(io: FileIO, table: str, named: frozenset[str], *, before_ms: int) -> tuple[RemovableFile, ...]:
     found = []
     for folder, pattern in (
         (retired_folder(table), _LIST_NAME),
         (history_folder(table), _LIST_NAME),
-        *((folder, _HALF_NAME) for folder in _own_folders(table)),
+        *((folder, _PARTIAL_NAME) for folder in _own_folders(table)),
     ):
         for entry in _list(io, folder):
             is_old = entry.mtime_ns // 1_000_000 < before_ms
             path = f"{folder}/{entry.name}"
-            if entry.kind is Kind.FILE and is_old and pattern.fullmatch(entry.name) and path not in named:
-                found.append(DoomedFile(path=path.removeprefix(f"{table}/"), size_bytes=entry.size_bytes))
+            if entry.kind is EntryKind.FILE and is_old and pattern.fullmatch(entry.name) and path not in named:
+                found.append(RemovableFile(path=path.removeprefix(f"{table}/"), size_bytes=entry.size_bytes))
     return tuple(found)
 
 
 def _own_folders(table: str) -> tuple[str, ...]:
-    """Where only we write, and write whole files."""
+    """The folders that only Packstone writes, always complete files."""
     lists = (retired_folder(table), history_folder(table))
     files = (segments_folder(table), index_folder(table))
     return (f"{table}/{METADATA_FOLDER}", status_folder(table), floor_folder(table), *lists, *files)
 
 
 def _old_trash(io: FileIO, table: str, *, before_ms: int) -> tuple[tuple[TrashFolder, ...], int]:
-    """Folders of the trash whose time is over, and how many bytes the others hold."""
+    """Trash folders whose retention has expired, and the bytes in the other ones."""
     old, left_bytes = [], 0
     for entry in _list(io, trash_folder(table)):
-        if entry.kind is not Kind.DIRECTORY or not entry.name.isdecimal():
+        if entry.kind is not EntryKind.DIRECTORY or not entry.name.isdecimal():
             continue
         sizes = [file.size_bytes for file in _walk(io, f"{trash_folder(table)}/{entry.name}")]
         if int(entry.name) < before_ms:
@@ -314,7 +417,7 @@ def _old_trash(io: FileIO, table: str, *, before_ms: int) -> tuple[tuple[TrashFo
 
 def _walk(io: FileIO, folder: str) -> Iterator[Entry]:
     for entry in _list(io, folder):
-        if entry.kind is Kind.DIRECTORY:
+        if entry.kind is EntryKind.DIRECTORY:
             yield from _walk(io, f"{folder}/{entry.name}")
         else:
             yield entry
@@ -330,3 +433,74 @@ def _list(io: FileIO, folder: str) -> list[Entry]:
 def _size(io: FileIO, path: str) -> int:
     found = io.stat(path)
     return 0 if found is None else found.size_bytes
+
+
+def remove_expired(io: FileIO, plan: SegmentClean, *, clock: Clock) -> None:
+    """Remove what a plan lists, in the order above; if it is killed at any point, the next clean does the rest."""
+    if plan.is_empty:
+        return
+    dead = [attempt.attempt for attempt in plan.attempts if attempt.is_registered]
+    if dead:
+        end_registrations(io, plan.table, dead, clock=clock, operation="clean")
+    trash = f"{trash_folder(plan.table)}/{clock.now_ms()}"
+    resumed = _find_resumed(io, plan) if plan.attempts else frozenset()
+    for attempt in plan.attempts:
+        if attempt.attempt not in resumed:
+            _remove_attempt(io, plan, attempt, trash=trash)
+    if plan.versions:
+        raise_floor(io, plan.table, plan.versions.stop)
+    for version in plan.versions:
+        io.remove(status_path(plan.table, version))
+    if plan.segments:
+        _remove_segments(io, plan, clock=clock)
+    for file in plan.metadata:
+        io.remove(f"{plan.table}/{file.path}")
+    for folder in plan.trash:
+        io.remove_tree(f"{trash_folder(plan.table)}/{folder.name}")
+
+
+def _find_resumed(io: FileIO, plan: SegmentClean) -> frozenset[str]:
+    """Runs that were dead in the plan but have registered or committed since: they were suspended past their lease."""
+    status = read_latest(io, plan.table)
+    found = {entry.attempt for entry in status.loading} | {running.attempt for running in status.running}
+    there = (*status.live, *read_retired(io, plan.table, status))
+    for one in plan.attempts:
+        committed = {entry.segment_file for entry in there if entry.attempt == one.attempt and entry.segment_file}
+        if not committed <= one.committed:
+            found.add(one.attempt)
+    return frozenset(found)
+
+
+def _remove_attempt(io: FileIO, plan: SegmentClean, attempt: DeadAttempt, *, trash: str) -> None:
+    for file in attempt.files:
+        path = f"{plan.table}/{file.path}"
+        if plan.keeps_trash and file.is_data and io.stat(path) is not None:
+            target = f"{trash}/{file.path}"
+            io.make_dirs(posixpath.dirname(target))
+            io.move(path, target)
+        else:
+            io.remove(path)
+    close_attempt(io, plan.table, attempt.attempt)
+
+
+def _remove_segments(io: FileIO, plan: SegmentClean, *, clock: Clock) -> None:
+    """Remove expired segments; marks them first, so that no restore revives one whose files are being removed."""
+    keys = frozenset(segment.key for segment in plan.segments)
+    status = _commit(io, plan.table, lambda status: mark_cleaning(status, keys), clock=clock)
+    retired = {entry.key for entry in read_retired(io, plan.table, status)}
+    outputs = {running.output for running in status.running}  # the id of an undone merge is used again
+    for segment in plan.segments:
+        if segment.key in retired:
+            _remove_segment(io, plan.table, segment, keeps_folder=segment.id in outputs)
+    _commit(io, plan.table, lambda status: cleaned(status, keys & retired), clock=clock)
+
+
+def _remove_segment(io: FileIO, table: str, segment: ExpiredSegment, *, keeps_folder: bool) -> None:
+    for file in segment.files:
+        io.remove(f"{table}/{file.path}")
+    if not keeps_folder:
+        io.remove_empty_dir(f"{table}/{segment_folder(segment.id)}")
+
+
+def _commit(io: FileIO, table: str, edit: Edit, *, clock: Clock) -> TableStatus:
+    return commit_edit(io, table, edit, clock=clock, operation="clean")

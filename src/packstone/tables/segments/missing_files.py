@@ -1,21 +1,20 @@
-"""Files that live segments should have and that are gone, or have another size: found by listing folders.
+"""Find files of live segments that are missing or have another size, by listing folders.
 
-One listing of the segment files, one of the index files, and one for the folder of each segment; a segment file is read
-only if its folder does not hold as many files and bytes as the status says. No file is looked at for itself. Listings
-are done by some threads, because on HDFS and S3 each takes milliseconds of waiting.
+This takes one listing of the segment files, one of the index files, and one of the folder of each segment; a segment
+file is read only if its folder does not hold as many files and bytes as the status says. No file is inspected singly.
+Several threads list folders, because on HDFS and S3 each listing waits some milliseconds.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from packstone.errors import CorruptionError, PackstoneError
-from packstone.storage.fileio import Kind
-from packstone.tables.segments.attempts import list_attempts
-from packstone.tables.segments.layout import (
+from packstone.storage.fileio import EntryKind
+from packstone.tables.segments.format.layout import (
     index_file_name,
     index_file_path,
     index_folder,
@@ -23,21 +22,22 @@ from packstone.tables.segments.layout import (
     segment_folder,
     segments_folder,
 )
-from packstone.tables.segments.segment_file import read_segment
-from packstone.tables.segments.status_files import read_latest, read_retired
+from packstone.tables.segments.format.segment_file import read_segment
+from packstone.tables.segments.format.status_files import read_latest, read_retired
+from packstone.tables.segments.leftovers import list_attempts, table_runs
 
 if TYPE_CHECKING:
     from packstone.storage.fileio import FileIO
-    from packstone.tables.segments.status import StatusEntry
+    from packstone.tables.segments.format.status import StatusEntry, TableStatus
 
 _THREADS: Final = 16
-_FEW_SEGMENTS: Final = 32  # so few are listed one after the other
-_CHUNK: Final = 2_000  # entries that are handed to the threads at once
+_FEW_SEGMENTS: Final = 32  # up to this many are listed one after another, without threads
+_CHUNK: Final = 2_000  # entries that are submitted to the threads at once
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WrongFile:
-    """A file of a segment that is not as it was written; the path is relative to the table."""
+    """A file of a segment that differs from what was written; the path is relative to the table."""
 
     path: str
     why: str
@@ -49,7 +49,7 @@ class WrongFile:
 def find_wrong_files(
     io: FileIO, table: str, entries: Sequence[StatusEntry]
 ) -> Iterator[tuple[StatusEntry, tuple[WrongFile, ...]]]:
-    """The segments of which something is missing, and what; the entries are live."""
+    """Yield the segments with missing or changed files, and those files; the entries are live."""
     segments, indexes = _sizes(io, segments_folder(table)), _sizes(io, index_folder(table))
 
     def check(entry: StatusEntry) -> tuple[WrongFile, ...]:
@@ -68,9 +68,9 @@ def find_wrong_files(
 
 
 def find_unnamed_segments(io: FileIO, table: str) -> tuple[str, ...]:
-    """Segment files that neither the newest version nor an attempt knows: a status file may have been lost.
+    """Segment files that neither the newest version nor a run names: a status file may have been lost.
 
-    What is listed first is known to a status that is read afterwards, or belongs to an attempt.
+    The files are listed first: a status that is read afterwards names them, or they belong to a run.
     """
     there = _sizes(io, segments_folder(table))
     attempts = set(list_attempts(io, table))
@@ -84,28 +84,44 @@ def find_unnamed_segments(io: FileIO, table: str) -> tuple[str, ...]:
 
 
 def check_no_lost_load(io: FileIO, table: str) -> None:
-    """CorruptionError if a segment file belongs to a load that the newest version does not know, or has at work.
+    """Raise CorruptionError if a finished load is missing in the newest version, or still in progress there.
 
-    Its status files were lost together with the hint: a commit would take their numbers, and the rows could not come
-    back. An attempt is closed after its last commit, so a load without an attempt has finished. Asked once by each
-    command that writes; a scan lists nothing.
+    Then its status files were lost together with the hint: a commit would reuse their numbers, and the rows could not
+    be recovered. A run ends after its last commit, so a load without an active run has finished. Each command that
+    writes checks this once; a scan lists nothing. Only runs of suspect files are inspected, since a table may have had
+    many runs.
     """
     names = sorted(_sizes(io, segments_folder(table)))
-    attempts = set(list_attempts(io, table))
-    status = read_latest(io, table)
+    runs = set(table_runs(io, table).list_runs())
+    suspects = _find_suspects(names, read_latest(io, table))
+    if suspects and runs:
+        active = set(list_attempts(io, table)) & runs
+        status = read_latest(io, table)  # again: a run that has ended by now has committed before this read
+        suspects = [name for name in _find_suspects(suspects, status) if _attempt_of(name) not in active]
+    for name in suspects:
+        raise CorruptionError(
+            f"{segment_file_path(table, name)} belongs to a load that has finished, but the newest status file, of "
+            f"version {read_latest(io, table).version}, does not name it. Put the missing status files back from a "
+            "copy; nothing is changed until then.",
+            table=table,
+            file=segment_file_path(table, name),
+        )
+
+
+def _find_suspects(names: Iterable[str], status: TableStatus) -> list[str]:
+    """Segment files of loads that are not finished in a status; merges are ignored, since losing one loses no rows."""
+    found, loading = [], {entry.attempt: str(entry.id) for entry in status.loading}
     for name in names:
-        segment, _, attempt = name.removesuffix(".json").partition("_")
-        if attempt in attempts or not name.endswith(".json") or not segment.isdigit():
-            continue  # the loss of a merge loses no row: its inputs are live
-        loading = status.find_load(attempt)
-        if int(segment) >= status.next_load or (loading is not None and str(loading.id) == segment):
-            raise CorruptionError(
-                f"{segment_file_path(table, name)} belongs to a load that has finished, and the newest status file, of "
-                f"version {status.version}, does not name it. Put the missing status files back from a copy; nothing "
-                "is changed until then.",
-                table=table,
-                file=segment_file_path(table, name),
-            )
+        segment = name.partition("_")[0]
+        if not name.endswith(".json") or not segment.isdigit():
+            continue
+        if int(segment) >= status.next_load or loading.get(_attempt_of(name)) == segment:
+            found.append(name)
+    return found
+
+
+def _attempt_of(name: str) -> str:
+    return name.removesuffix(".json").partition("_")[2]
 
 
 def _map(
@@ -125,15 +141,15 @@ def _check_data(io: FileIO, table: str, entry: StatusEntry) -> tuple[WrongFile, 
     try:
         files = read_segment(io, table, entry).files
     except FileNotFoundError:
-        return _short(entry, folder, len(there))
+        return _check_count(entry, folder, len(there))
     except PackstoneError as error:
         return (WrongFile(path=folder, why=f"cannot be compared: {error.message}"),)
     wanted = {file.path: file.size_bytes for file in files}
     return _compare(wanted, {f"{folder}/{name}": size for name, size in there.items()})
 
 
-def _short(entry: StatusEntry, folder: str, there: int) -> tuple[WrongFile, ...]:
-    """Without the segment file nobody knows the names; but too few are too few."""
+def _check_count(entry: StatusEntry, folder: str, there: int) -> tuple[WrongFile, ...]:
+    """Compare only the number of files: without the segment file their names are unknown."""
     if there >= entry.files:
         return ()
     return (WrongFile(path=folder, why=f"holds {there} of {entry.files} files"),)
@@ -152,6 +168,6 @@ def _compare(wanted: Mapping[str, int | None], there: Mapping[str, int | None]) 
 
 def _sizes(io: FileIO, folder: str) -> dict[str, int]:
     try:
-        return {entry.name: entry.size_bytes for entry in io.list_dir(folder) if entry.kind is not Kind.DIRECTORY}
+        return {entry.name: entry.size_bytes for entry in io.list_dir(folder) if entry.kind is not EntryKind.DIRECTORY}
     except (FileNotFoundError, NotADirectoryError):
         return {}

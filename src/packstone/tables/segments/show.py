@@ -1,21 +1,27 @@
-"""Segments as people see them: CarbonData's eight columns, and its long form with rows and files added.
+"""Show a segment table: segments in CarbonData's eight columns and its JSON, and the reports of `packstone segments`.
 
-What is retired is shown until clean removes it; what clean has removed is shown with the history only. Ids stand in
-descending order, as pairs of numbers. Times are written in UTC: a table is shared by people of many zones.
+Retired segments are shown until clean removes them; those that clean has removed are shown only with the history. Ids
+are in descending order, as pairs of numbers. Times are in UTC: people in many time zones share a table.
 """
 
 from __future__ import annotations
 
 import heapq
+import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Final
+from typing import TYPE_CHECKING, Any, Final
 
 from packstone.errors import InvalidInputError
 from packstone.model.segment import SegmentStatus
 from packstone.model.sizes import format_bytes
-from packstone.tables.segments.status import StatusEntry, TableStatus
+from packstone.model.times import iso_moment
+from packstone.tables.segments.format.status import StatusEntry, TableStatus
+
+if TYPE_CHECKING:
+    from packstone.model.segment import SegmentId
+    from packstone.tables.segments.format.columns import TableColumn
 
 FILE_FORMAT: Final = "parquet"
 NOTHING: Final = "NA"
@@ -32,7 +38,7 @@ _WORDS: Final = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SegmentRow:
-    """One segment, value by value; None is what CarbonData calls NA."""
+    """The shown values of one segment; None is shown as CarbonData's NA."""
 
     id: str
     status: str
@@ -46,11 +52,11 @@ class SegmentRow:
     files: int
     bad_rows: int
     is_major: bool
-    is_cleaned: bool  # only the history knows it
+    is_cleaned: bool  # it is only in the history
 
     @property
     def time_taken_ms(self) -> int:
-        """How long the load took; -1 if it is not over."""
+        """The duration of the load; -1 if it has not ended."""
         return _UNFINISHED_MS if self.load_end_ms is None else self.load_end_ms - self.load_start_ms
 
     def to_texts(self) -> tuple[str, ...]:
@@ -89,7 +95,7 @@ def show_segments(
     history: Iterable[StatusEntry] = (),
     limit: int | None = None,
 ) -> tuple[SegmentRow, ...]:
-    """The newest segments first; ``retired`` and ``history`` as `status_files` reads them."""
+    """Return the segments to show, newest first; ``retired`` and ``history`` as `status_files` reads them."""
     if limit is not None and limit < 1:
         raise InvalidInputError(f"limit is {limit}; it must be at least 1.", option="limit")
     kept = [(entry, False) for entry in (*status.entries, *retired)]
@@ -113,12 +119,12 @@ def format_ms(moment_ms: int) -> str:
     try:
         seconds = _EPOCH + timedelta(seconds=moment_ms // 1000)
     except OverflowError:
-        return f"{moment_ms} ms"  # beyond any calendar; a slip of somebody's
+        return f"{moment_ms} ms"  # outside the range of datetime; a wrong clock or value
     return f"{seconds:%Y-%m-%d %H:%M:%S}.{moment_ms % 1000:03d}"
 
 
 def iso_duration(milliseconds: int) -> str:
-    """An ISO duration without its PT: ``1H2M3.5S``; seconds always stand, unless it is whole minutes."""
+    """An ISO duration without its PT: ``1H2M3.5S``; seconds are left out only for whole minutes."""
     total_seconds, rest = divmod(max(0, milliseconds), 1000)
     minutes, seconds = divmod(total_seconds, 60)
     hours, minutes = divmod(minutes, 60)
@@ -143,3 +149,240 @@ def _row(entry: StatusEntry, *, is_cleaned: bool) -> SegmentRow:
         is_major=entry.is_major,
         is_cleaned=is_cleaned,
     )
+
+
+def export_tablestatus(
+    status: TableStatus, *, retired: Iterable[StatusEntry] = (), history: Iterable[StatusEntry] = ()
+) -> str:
+    """Write the status in the JSON of CarbonData's ``tablestatus``; `status_files` reads ``retired`` and ``history``.
+
+    One line, an array of objects in id order; every value is text, also numbers; a field with its default is left out
+    (research notes 1.2). Segments that clean has removed have ``visibility`` false, as in CarbonData's history file.
+    """
+    gone = [(entry, False) for entry in history] + [(entry, True) for entry in retired]
+    # CarbonData knows a segment by its id alone: if a merge was undone and made again, the newest segment is written.
+    gone.sort(key=lambda one: one[0].modified_ms or 0)
+    newest = {entry.id: (entry, visible) for entry, visible in [*gone, *((entry, True) for entry in status.entries)]}
+    ordered = [newest[segment] for segment in sorted(newest)]
+    return json.dumps([_details(entry, visible=visible) for entry, visible in ordered], separators=(",", ":"))
+
+
+def _details(entry: StatusEntry, *, visible: bool) -> dict[str, str]:
+    finished = entry.segment_file is not None
+    values = {
+        "timestamp": None if entry.load_end_ms is None else str(entry.load_end_ms),
+        "loadStatus": status_words(entry.status, shown=False),
+        "loadName": str(entry.id),
+        "dataSize": str(entry.data_bytes) if finished else None,
+        "indexSize": str(entry.index_bytes) if finished else None,
+        "modificationOrDeletionTimestamp": None if entry.modified_ms is None else str(entry.modified_ms),
+        "loadStartTime": str(entry.load_start_ms),
+        "mergedLoadName": None if entry.merged_into is None else str(entry.merged_into),
+        "majorCompacted": "true" if entry.is_major else None,
+        "visibility": None if visible else "false",
+        "segmentFile": entry.segment_file,
+        "fileFormat": FILE_FORMAT,
+    }
+    return {name: value for name, value in values.items() if value is not None}
+
+
+# ---- reports of `packstone segments ...` ----
+
+
+FAMILY = "segments"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Description:
+    """A table's columns, sort order, the properties that were set, and all properties in effect."""
+
+    table: str
+    version: int
+    columns: tuple[TableColumn, ...]
+    sort_columns: tuple[str, ...]
+    sort_scope: str
+    properties: tuple[tuple[str, str], ...]
+    settings: tuple[tuple[str, str], ...]
+
+    def to_json(self, *, status: str | None = None) -> dict[str, Any]:
+        """The documented keys."""
+        return {
+            "format_version": 1,
+            "table": self.table,
+            "family": FAMILY,
+            **({} if status is None else {"status": status}),
+            "version": self.version,
+            "columns": [{"name": c.name, "type": c.type_text, "nullable": c.nullable} for c in self.columns],
+            "sort_columns": list(self.sort_columns),
+            "sort_scope": self.sort_scope,
+            "properties": dict(self.properties),
+            "settings": dict(self.settings),
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PropertyChange:
+    """One property before and after, as text; a default is shown as its value."""
+
+    name: str
+    before: str
+    after: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PropertyChanges:
+    """What altering a table changed."""
+
+    table: str
+    version: int
+    changes: tuple[PropertyChange, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """The documented keys."""
+        return {
+            "format_version": 1,
+            "table": self.table,
+            "family": FAMILY,
+            "status": "committed" if self.changes else "nothing-to-do",
+            "version": self.version,
+            "changed": [{"property": c.name, "before": c.before, "after": c.after} for c in self.changes],
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LiveFile:
+    """One live data file of a version."""
+
+    path: str
+    segment: SegmentId
+    rows: int
+    size_bytes: int
+
+    def __str__(self) -> str:
+        return self.path
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LiveFiles:
+    """All live data files of a version: exactly what any Parquet reader should read."""
+
+    table: str
+    version: int
+    files: tuple[LiveFile, ...]
+
+    @property
+    def paths(self) -> list[str]:
+        """Their paths, in the form that DuckDB and Polars accept."""
+        return [file.path for file in self.files]
+
+    def to_json(self) -> dict[str, Any]:
+        """The documented keys."""
+        return {
+            "format_version": 1,
+            "table": self.table,
+            "family": FAMILY,
+            "version": self.version,
+            "rows": sum(file.rows for file in self.files),
+            "bytes": sum(file.size_bytes for file in self.files),
+            "files": [
+                {"path": file.path, "segment": str(file.segment), "rows": file.rows, "bytes": file.size_bytes}
+                for file in self.files
+            ],
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeleteReport:
+    """Which segments were deleted, or would be."""
+
+    table: str
+    version: int
+    dry_run: bool
+    segments: tuple[SegmentId, ...]
+    rows: int
+    size_bytes: int
+
+    @property
+    def what(self) -> str:
+        """The segments as text, shortened if there are more than ten."""
+        named = ", ".join(map(str, self.segments[:10]))
+        more = f" and {len(self.segments) - 10:,} more" if len(self.segments) > 10 else ""
+        rows = "1 row" if self.rows == 1 else f"{self.rows:,} rows"
+        return f"segment{'s' if len(self.segments) > 1 else ''} {named}{more} ({rows})"
+
+    def to_json(self) -> dict[str, Any]:
+        """The documented keys."""
+        done = "planned" if self.dry_run else "committed"
+        return {
+            "format_version": 1,
+            "table": self.table,
+            "family": FAMILY,
+            "status": done if self.segments else "nothing-to-do",
+            "version": self.version,
+            "segments": [str(one) for one in self.segments],
+            "rows": self.rows,
+            "bytes": self.size_bytes,
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VersionSummary:
+    """One version that can still be read."""
+
+    version: int
+    written_ms: int
+    operation: str
+    segments: int
+    rows: int
+    size_bytes: int
+
+    def to_json(self) -> dict[str, Any]:
+        """The documented keys."""
+        return {
+            "version": self.version,
+            "written_at": iso_moment(self.written_ms),
+            "operation": self.operation,
+            "segments": self.segments,
+            "rows": self.rows,
+            "bytes": self.size_bytes,
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShownSegments:
+    """The segments of a version, newest first."""
+
+    table: str
+    version: int
+    written_ms: int
+    rows: tuple[SegmentRow, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """The documented keys; a segment has CarbonData's names."""
+        return {
+            "format_version": 1,
+            "table": self.table,
+            "family": FAMILY,
+            "version": self.version,
+            "written_at": iso_moment(self.written_ms),
+            "segments": [row.to_json() for row in self.rows],
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExportedStatus:
+    """A version in the format of CarbonData's `tablestatus`: one line of JSON."""
+
+    table: str
+    version: int
+    text: str
+
+    def to_json(self) -> dict[str, Any]:
+        """The documented keys."""
+        return {
+            "format_version": 1,
+            "table": self.table,
+            "family": FAMILY,
+            "version": self.version,
+            "tablestatus": json.loads(self.text),
+        }

@@ -1,0 +1,1 @@
+"""The one loop of all families, and the verbs around it: plan, compact, verify, record, recover, restore, clean."""

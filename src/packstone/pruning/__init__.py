@@ -1,1 +1,0 @@
-"""Pure decisions about which parts of a table a filter can match."""

@@ -1,0 +1,1 @@
+"""Queries: filters, and the scans that apply them."""

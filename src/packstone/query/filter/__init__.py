@@ -1,0 +1,1 @@
+"""The one filter language: parse, resolve, normalise, evaluate, prune."""

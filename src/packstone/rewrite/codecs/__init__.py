@@ -1,1 +1,0 @@
-"""Compressions and framings that PyArrow alone does not read."""

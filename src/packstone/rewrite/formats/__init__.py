@@ -1,0 +1,1 @@
+"""Read and write the bytes of file formats: footers, containers, pages, codecs."""

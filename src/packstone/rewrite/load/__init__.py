@@ -1,0 +1,1 @@
+"""Read the files that users load into segment tables, and convert their rows to the table's types."""

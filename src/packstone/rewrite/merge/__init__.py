@@ -1,1 +1,0 @@
-"""Merging sorted runs in which a key has many records: the kernel of merge trees."""

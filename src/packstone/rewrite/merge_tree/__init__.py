@@ -1,0 +1,1 @@
+"""Merge the sorted runs of Paimon's merge trees."""

@@ -1,1 +1,0 @@
-"""ORC: tails, statistics, and files made by copying stripes or by decoding."""

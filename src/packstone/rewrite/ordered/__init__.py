@@ -1,1 +1,0 @@
-"""Sorting, and merging sorted files in which all rows are kept: the kernel of segment tables."""

@@ -1,1 +1,0 @@
-"""Parquet: footers, pages, and files made by decoding or by copying pages."""

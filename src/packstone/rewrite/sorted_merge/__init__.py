@@ -1,0 +1,1 @@
+"""Merge the sorted files of segments."""

@@ -1,1 +1,0 @@
-"""Text files, plain and compressed, put behind each other."""

@@ -1,1 +1,0 @@
-"""Reading a table through a filter: what a driver plans, and what executors do with a split of it."""

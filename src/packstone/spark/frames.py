@@ -1,0 +1,376 @@
+"""DataFrames: planned scans and versions of segment tables as DataFrames, and DataFrames as data files of a load.
+
+A scan is read by Spark's own Parquet reader, by a task for each split, or by this process. Spark's reader is used where
+its rows are certainly the same: every split consists of plain Parquet files in which no row is deleted and each column
+has the table's name and type, in a store that Spark reads itself. It gets files, not row groups: it has the filter, and
+finds the row groups by the same statistics. A filter that selects little is still read by tasks: Spark looks up every
+file it is given and reads its footer, and that takes longer than reading the rows. If the selected rows take at most a
+megabyte, this process reads them, and Spark gets them with the plan.
+
+A load writes a DataFrame as data files, one task per partition, by ``mapInArrow``, in one action. That works alike on
+classic Spark, through Spark Connect and on Spark 3.5. Spark may run a partition twice (a retry, a speculative copy):
+each attempt writes under names of its own, and only the files that the one action returns are published. The action
+returns the result of each partition, the names and facts of files; no row passes through the driver.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import pickle
+import re
+import uuid
+from typing import TYPE_CHECKING, Any
+
+from packstone.errors import InvalidInputError
+from packstone.model.codec import dump_record, load_record
+from packstone.query.filter.expression import And, columns_of
+from packstone.query.scan.read_split import read_few, read_split
+from packstone.spark.engine import SparkEngine, describe_job
+from packstone.spark.session import SparkHandle, SparkSettings, is_connect, open_spark
+from packstone.spark.ship_package import job_error, ship_package
+from packstone.storage.location import scheme_of
+from packstone.tables.paimon.family import PAIMON
+from packstone.tables.segments.format.columns import columns_from_arrow, to_ddl
+from packstone.tables.segments.tasks import LoadResult, LoadTarget, write_load
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    import pyarrow as pa
+
+    from packstone.query.filter.expression import Expression
+    from packstone.query.scan.plan import ScanFile, ScanPlan, Split
+    from packstone.storage.fileio import FileIO
+
+_FEW_BYTES = 64 << 20  # a core reads this much in a second
+_BATCH_LIMIT = "spark.sql.execution.arrow.maxRecordsPerBatch"
+_BATCH_ROWS = 10_000  # Spark takes small batches faster than big ones (measured: 64 Ki rows are a quarter slower)
+_GLOB = re.compile(r"[*?\[\]{}\\]")  # Spark reads every path as a pattern
+_ESCAPED = r"\\\g<0>"
+_LISTING_TASKS = "spark.sql.sources.parallelPartitionDiscovery.parallelism"
+_TASKS_A_CORE = 2
+_SPARK_SCHEMES = frozenset({"file", "hdfs"})
+_LOAD_SCHEMA = "task int, result binary"
+
+
+def session_zone(session: Any) -> str:
+    """The time zone of a session, in which it reads local times."""
+    return str(session.conf.get("spark.sql.session.timeZone") or "UTC")
+
+
+def session_parallelism(session: Any) -> int | None:
+    """The number of tasks that a session runs at once; None through Spark Connect, where it is not known."""
+    return None if is_connect(session) else int(session.sparkContext.defaultParallelism)
+
+
+def reads_little(plan: ScanPlan) -> bool:
+    """Whether a scan reads at most what a core reads in a second."""
+    return sum(split.read_bytes for split in plan.splits) <= _FEW_BYTES
+
+
+def read_here(session: Any, plan: ScanPlan, io: FileIO, *, max_bytes: int) -> Any:
+    """The matching rows, read now by this process; None if they are too many, or only tasks read them correctly."""
+    if not _takes_arrow(session) or not len(plan.schema) or not reads_little(plan):
+        return None
+    if any(split.merge is not None or split.inputs for split in plan.splits):
+        return None
+    if any(field.type.num_fields for field in plan.schema):
+        return None
+    rows = read_few(io, plan, max_bytes=max_bytes)
+    if rows is None:
+        return None
+    return session.createDataFrame(rows.cast(spark_types(plan.schema), safe=False), schema_ddl(plan.schema))
+
+
+def _takes_arrow(session: Any) -> bool:
+    """Whether Arrow tables can become DataFrames: client and server are Spark 4 or newer, and batches have a limit."""
+    import pyspark
+
+    if pyspark.__version__.startswith("3.") or session.version.startswith("3."):
+        return False
+    # Zero and less mean no limit for tasks; here PySpark passes the number to PyArrow, which needs a positive one.
+    return int(session.conf.get(_BATCH_LIMIT)) > 0
+
+
+def read_parquet_files(
+    session: Any,
+    plan: ScanPlan,
+    schema: pa.Schema,
+    *,
+    family: str,
+    is_filtered: bool,
+) -> Any:
+    """These columns of the selected files, not filtered; None if tasks are faster, or only they read them correctly."""
+    if is_filtered and reads_little(plan):
+        return None
+    if family == PAIMON.name and any(_is_doubtful(field.type) for field in schema):
+        return None
+    if not all(_is_plain(split) for split in plan.splits):
+        return None
+    paths = tuple(dict.fromkeys(file.path for split in plan.splits for file in split.files))
+    if not all(map(is_read_by_spark, paths)):
+        return None
+    return read_files(session, paths, schema=schema_ddl(schema))
+
+
+def spark_tests(where: Expression, schema: pa.Schema) -> tuple[str, ...]:
+    """The filter for Spark, as several conditions that must all hold.
+
+    Statistics of Parquet leave NaN out, and Spark's reader trusts them: in a file written by PyArrow it finds no row
+    for ``x = 'NaN'``, and too few for ``x > 5``. So a filter with a float or double column is wrapped in an expression
+    that Spark does not push into its reader; its parts without such a column are added once more, and are pushed.
+    """
+    import pyarrow as pa
+
+    floats = {field.name.lower() for field in schema if pa.types.is_floating(field.type)}
+    if floats.isdisjoint(name.lower() for name in columns_of(where)):
+        return (str(where),)
+    parts = where.parts if isinstance(where, And) else (where,)
+    exact = [str(part) for part in parts if floats.isdisjoint(name.lower() for name in columns_of(part))]
+    return (*exact, f"coalesce(({where}), false)")
+
+
+def read_splits(session: Any, plan: ScanPlan, io: FileIO) -> Any:
+    """The matching rows, each split read by a task of its own; lazy, like any DataFrame."""
+    ddl = schema_ddl(plan.schema)
+    if not plan.splits:
+        return session.createDataFrame([], ddl)
+    count = len(plan.splits)
+    ship_package(session)
+    return session.range(0, count, 1, count).mapInArrow(_split_function(plan, io), ddl)
+
+
+def schema_ddl(schema: pa.Schema) -> str:
+    """Write a schema as DDL for Spark; all columns are nullable, as in every table that Spark reads from files."""
+    import pyarrow as pa
+
+    try:
+        return to_ddl(columns_from_arrow(pa.schema([field.with_nullable(nullable=True) for field in schema])))
+    except InvalidInputError as error:
+        column = error.facts.get("column")
+        raise InvalidInputError(
+            f"{error.message.rstrip('.')}, nor Spark; name the other columns.", column=column
+        ) from None
+
+
+def spark_types(schema: pa.Schema) -> pa.Schema:
+    """The types in which Spark accepts these columns: timestamps in microseconds, the others unchanged."""
+    import pyarrow as pa
+
+    def fit(kind: pa.DataType) -> pa.DataType:
+        return pa.timestamp("us", tz=kind.tz and "UTC") if pa.types.is_timestamp(kind) else kind
+
+    return pa.schema([pa.field(field.name, fit(field.type)) for field in schema])
+
+
+def fit_batch(batch: pa.RecordBatch, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """Cut a batch into pieces of exactly the schema that Spark expects."""
+    import pyarrow as pa
+
+    arrays = [
+        array if array.type == field.type else array.cast(field.type, safe=False)
+        for array, field in zip(batch.columns, schema, strict=True)
+    ]
+    fitted = pa.RecordBatch.from_arrays(arrays, schema=schema)
+    for first in range(0, fitted.num_rows, _BATCH_ROWS):
+        yield fitted.slice(first, _BATCH_ROWS)
+
+
+def _split_function(plan: ScanPlan, io: FileIO) -> Callable[[Iterator[Any]], Iterator[Any]]:
+    schema = spark_types(plan.schema)
+    packed = [pickle.dumps(split) for split in plan.splits]  # a task unpacks its own only
+
+    def read_tasks(batches: Iterator[Any]) -> Iterator[Any]:
+        from packstone.query.scan.caches import process_caches  # runs on the executor
+
+        for batch in batches:
+            for number in batch.column(0).to_pylist():
+                split = pickle.loads(packed[number])  # noqa: S301 - our own bytes
+                for found in read_split(io, split, caches=process_caches()):
+                    yield from fit_batch(found, schema)
+
+    return read_tasks
+
+
+def _is_plain(split: Split) -> bool:
+    return split.merge is None and not split.inputs and all(map(_has_own_names, split.files))
+
+
+def _has_own_names(file: ScanFile) -> bool:
+    return not file.deleted and all(one.source == one.target for one in file.columns)
+
+
+def _is_doubtful(kind: pa.DataType) -> bool:
+    """Whether a type may hold times, alone or nested: writers of Paimon files differ in how they mark them."""
+    from pyarrow import types
+
+    return bool(types.is_timestamp(kind) or types.is_time(kind) or types.is_nested(kind))
+
+
+class SparkFrames:
+    """What segment tables need from Spark (the ``Frames`` of their verbs); a session is opened only when needed."""
+
+    def is_frame(self, data: object) -> bool:
+        """Whether an object is a DataFrame of Spark."""
+        return is_spark_frame(data)
+
+    def engine(self, frame: Any, io: FileIO) -> SparkEngine:
+        """An engine on the session of a DataFrame."""
+        spark = frame.sparkSession
+        return SparkEngine(SparkHandle(spark, is_ours=False, is_connect=is_connect(spark)), io)
+
+    def write(self, io: FileIO, frame: Any, target: LoadTarget, *, what: str) -> Sequence[LoadResult]:
+        """Write the partitions of a DataFrame as data files, a task for each."""
+        return write_frame(io, frame, target, what=what)
+
+    def is_read_by_spark(self, path: str) -> bool:
+        """Whether Spark's own reader finds a file by its path."""
+        return is_read_by_spark(path)
+
+    def read(self, spark: Any, paths: Sequence[str], *, schema: str) -> Any:
+        """Read Parquet files by Spark's own reader."""
+        return read_files(spark, paths, schema=schema)
+
+    def make(self, spark: Any, rows: Sequence[tuple[Any, ...]], *, schema: str) -> Any:
+        """Make a DataFrame of a few rows."""
+        return make_frame(spark, rows, schema=schema)
+
+
+def is_read_by_spark(path: str) -> bool:
+    """Whether Spark's own reader finds a file by Packstone's path.
+
+    On S3 it does not: there it needs other jars, settings and keys, and another scheme.
+    """
+    return scheme_of(path) in _SPARK_SCHEMES
+
+
+def read_files(spark: Any, paths: Sequence[str], *, schema: str) -> Any:
+    """Read exactly these Parquet files by Spark's own reader; columns that a file lacks are null."""
+    session = find_session(spark)
+    if not paths:
+        return session.createDataFrame([], schema)
+    with _few_listing_tasks(session):
+        return session.read.schema(schema).parquet(*map(_pattern, paths))
+
+
+@contextlib.contextmanager
+def _few_listing_tasks(session: Any) -> Iterator[None]:
+    """Make Spark look up many files in a few tasks; by default it makes one for each file, 3 s for 1,000 of them.
+
+    Through Connect the files are looked up later, so nothing is changed there.
+    """
+    if is_connect(session):
+        yield
+        return
+    before = session.conf.get(_LISTING_TASKS)
+    session.conf.set(_LISTING_TASKS, str(_TASKS_A_CORE * session.sparkContext.defaultParallelism))
+    try:
+        yield
+    finally:
+        session.conf.set(_LISTING_TASKS, before)
+
+
+def _pattern(path: str) -> str:
+    address = path if scheme_of(path) != "file" else f"file://{path}"
+    return _GLOB.sub(_ESCAPED, address)
+
+
+def make_frame(spark: Any, rows: Sequence[tuple[Any, ...]], *, schema: str) -> Any:
+    """Make a DataFrame of a few rows in memory."""
+    return find_session(spark).createDataFrame(list(rows), schema)
+
+
+def find_session(spark: Any) -> Any:
+    """The session given, else the active one, else a new local one."""
+    return spark if spark is not None else open_spark(SparkSettings()).spark
+
+
+def is_spark_frame(data: object) -> bool:
+    """Whether an object is a DataFrame of Spark, classic or Connect, without importing Spark."""
+    return any(
+        base.__name__ == "DataFrame" and base.__module__.startswith("pyspark.sql") for base in type(data).__mro__
+    )
+
+
+def is_spark_schema(schema: object) -> bool:
+    """Whether an object is a schema of Spark."""
+    return any(
+        base.__name__ == "StructType" and base.__module__ == "pyspark.sql.types" for base in type(schema).__mro__
+    )
+
+
+def frame_ddl(schema: Any) -> str:
+    """Write a schema of Spark as text."""
+    return ", ".join(
+        f"{_quoted(field.name)} {_type_text(field.dataType)}{'' if field.nullable else ' not null'}"
+        for field in schema.fields
+    )
+
+
+def _type_text(kind: Any) -> str:
+    """A type as Spark writes it, but with the names of fields in backquotes."""
+    match kind.typeName():
+        case "array":
+            return f"array<{_type_text(kind.elementType)}>"
+        case "map":
+            return f"map<{_type_text(kind.keyType)},{_type_text(kind.valueType)}>"
+        case "struct":
+            return f"struct<{','.join(f'{_quoted(one.name)}:{_type_text(one.dataType)}' for one in kind.fields)}>"
+    return str(kind.simpleString())
+
+
+def _quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"
+
+
+def write_frame(
+    io: FileIO,
+    frame: Any,
+    target: LoadTarget,
+    *,
+    what: str,
+) -> tuple[LoadResult, ...]:
+    """Write all partitions of a DataFrame; return their results in the order of partitions, without empty ones."""
+    ship_package(frame.sparkSession)
+    written = frame.mapInArrow(_load_function(io, target), _LOAD_SCHEMA)
+    try:
+        with describe_job(frame.sparkSession, what):
+            rows = written.collect()
+    except Exception as error:
+        raise job_error(error) from error
+    results = [load_record(LoadResult, bytes(row["result"]), path=what) for row in rows]
+    return tuple(sorted(results, key=lambda result: result.task))
+
+
+def _load_function(io: FileIO, target: LoadTarget) -> Callable[[Iterator[Any]], Iterator[Any]]:
+    packed = dump_record(target)
+
+    def load_partition(batches: Iterator[Any]) -> Iterator[Any]:
+        import pyarrow as pa  # runs on the executor
+
+        number, name = _name_attempt()
+        target = load_record(LoadTarget, packed, path="the load")
+        result = write_load(io, target, _as_inputs(batches, number), task=number, name=name)
+        if result.files or result.bad_rows or result.failure:
+            row = {"task": pa.array([number], pa.int32()), "result": pa.array([dump_record(result)], pa.binary())}
+            yield pa.RecordBatch.from_pydict(row)
+
+    return load_partition
+
+
+def _as_inputs(batches: Iterator[Any], number: int) -> Iterator[Any]:
+    from packstone.rewrite.load.read_inputs import cut_batch  # runs on the executor
+
+    row = 1
+    for batch in batches:
+        yield from cut_batch(batch, source=f"partition {number} of the DataFrame", first_row=row)
+        row += batch.num_rows
+
+
+def _name_attempt() -> tuple[int, str]:
+    """The partition, and a name for this attempt: Spark's id for people, random digits because ids repeat."""
+    from pyspark import TaskContext  # runs on the executor
+
+    context = TaskContext.get()
+    number, attempt = (0, 0) if context is None else (context.partitionId(), context.taskAttemptId())
+    return number, f"a{attempt}_{uuid.uuid4().hex[:8]}"

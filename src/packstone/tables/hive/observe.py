@@ -1,0 +1,251 @@
+"""Observe and plan, partition by partition: list the files, inspect the small ones, apply the strategy.
+
+One batch of partitions is in memory at a time. Above ``INLINE_FACTS`` files the engine reads the footers, because a
+driver that opens a million files alone is a well-known bottleneck.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING
+
+from packstone.errors import InvalidInputError
+from packstone.model.outcome import SkipKind, Skipped
+from packstone.model.sizes import plural
+from packstone.model.work import Totals
+from packstone.runs.clock import now_seconds
+from packstone.runs.state_folder import make_staging, make_state_folder
+from packstone.runs.tasks import check_done, pack_units
+from packstone.storage.fileio import PRIVATE
+from packstone.tables.hive.file_facts import FileFacts, Verdict, read_file_facts
+from packstone.tables.hive.layout import parse_partition
+from packstone.tables.hive.listing import list_named, list_partitions
+from packstone.tables.hive.plan import (
+    YOUNG,
+    PartitionPlan,
+    known_outputs,
+    plan_partition,
+    refuse_partition,
+    select_files,
+)
+from packstone.tables.hive.tasks import FACTS_JOB, FactsUnit
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from packstone.model.files import FileEntry
+    from packstone.model.limits import Filters
+    from packstone.query.filter.partition_filter import PartitionFilter
+    from packstone.runs.engine import Engine
+    from packstone.tables.family import FindFormat
+    from packstone.tables.hive.journal import Journal
+    from packstone.tables.hive.listing import FolderSource, PartitionListing
+    from packstone.tables.hive.options import HiveOptions
+
+INLINE_FACTS = 1_000
+_BATCH_FILES = 20_000  # files whose entries and facts are held at once
+_FACTS_A_TASK = 500
+
+
+@dataclass(frozen=True, slots=True)
+class _Observed:
+    listing: PartitionListing
+    selected: tuple[FileEntry, ...]
+    skipped: tuple[Skipped, ...]
+
+
+@dataclass(slots=True)
+class HivePlanner:
+    """Plan the partitions of one table; ``totals`` grows while the plans are consumed."""
+
+    journal: Journal
+    options: HiveOptions
+    filters: Filters
+    engine: Engine
+    facts_staging: str
+    moves_whole: bool = False  # files that are not merged are copied to the new location too
+    folders: FolderSource | None = None  # the folders that a metastore names, instead of those below the target
+    totals: Totals = field(default_factory=Totals)
+    find_format: FindFormat | None = None  # recognises tables of other families
+    _predicates: dict[tuple[str, ...], PartitionFilter | None] = field(default_factory=dict)
+    _unknown_column: InvalidInputError | None = None
+    _facts_jobs: int = 0
+    _left_folders: dict[str, str] | None = None
+
+    def plan(self, partition: str) -> Iterator[PartitionPlan]:
+        """Yield the plan of every partition at or below the given one, including those with nothing to do."""
+        self._check_where()
+        waiting: list[_Observed] = []
+        waiting_files = 0
+        for listing in self._listings(partition):
+            self._count(listing)
+            why_not = refuse_partition(listing) or self._switched(listing) or self._filtered(listing)
+            if why_not is not None:
+                yield PartitionPlan(listing=listing, units=(), skipped=(why_not,))
+                continue
+            selected, skipped = select_files(listing, self.options, filters=self.filters, now_seconds=now_seconds())
+            waiting.append(_Observed(listing, selected, skipped))
+            waiting_files += 1 + len(listing.files)  # a folder without small files counts too
+            if waiting_files >= _BATCH_FILES:
+                yield from self._plan_batch(waiting)
+                waiting, waiting_files = [], 0
+        yield from self._plan_batch(waiting)
+        if self._unknown_column is not None and self._predicates and not any(self._predicates.values()):
+            raise self._unknown_column  # no partition has the column, so nothing was planned: it is probably misspelled
+
+    def _listings(self, partition: str) -> Iterator[PartitionListing]:
+        io, now = self.journal.io, now_seconds()
+        if self.folders is not None:
+            return list_named(io, self.folders, now_seconds=now, find_format=self.find_format)
+        root = self.journal.layout.root
+        return list_partitions(io, root, partition, now_seconds=now, find_format=self.find_format)
+
+    def _switched(self, listing: PartitionListing) -> Skipped | None:
+        """Refuse a folder that a new location replaced: its path does not show it, but our journal records it."""
+        if self.folders is not None:
+            return None
+        if self._left_folders is None:
+            self._left_folders = self._read_left_folders()
+        why = self._left_folders.get(listing.directory)
+        what = listing.partition or listing.directory
+        return None if why is None else Skipped(what=what, why=why, kind=SkipKind.REFUSED)
+
+    def _read_left_folders(self) -> dict[str, str]:
+        if self.journal.io.stat(self.journal.layout.versions) is None:
+            return {}  # nothing was ever published by its location
+        from packstone.tables.hive.relocate import switched_folders
+
+        return switched_folders(self.journal)
+
+    def plan_again(self, listing: PartitionListing, allowed: set[str]) -> PartitionPlan:
+        """Plan a round after the first: one listing, over the allowed names only."""
+        selected, skipped = select_files(listing, self.options, filters=self.filters, now_seconds=now_seconds())
+        chosen = tuple(file for file in selected if file.name in allowed)
+        (plan,) = self._plan_batch([_Observed(listing, chosen, skipped)])
+        return plan
+
+    def _plan_batch(self, batch: list[_Observed]) -> Iterator[PartitionPlan]:
+        inspected = [one for one in batch if len(one.selected) >= self.options.min_files]
+        facts = self._read_facts(inspected)
+        for one in batch:
+            found = facts.get(one.listing.partition)
+            if found is None:
+                too_few = (*one.skipped, self._too_few(one))
+                yield PartitionPlan(listing=one.listing, units=(), skipped=too_few)
+                continue
+            known = known_outputs(self.journal, one.listing)
+            found = {name: _as_recorded(one.listing, facts) for name, facts in found.items()}
+            plan = plan_partition(one.listing, one.selected, found, options=self.options, known_outputs=known)
+            yield PartitionPlan(listing=plan.listing, units=plan.units, skipped=(*one.skipped, *plan.skipped))
+
+    def _read_facts(self, batch: list[_Observed]) -> dict[str, dict[str, FileFacts]]:
+        codec = self.options.codec
+        if sum(len(one.selected) for one in batch) <= INLINE_FACTS:
+            return {
+                one.listing.partition: {
+                    file.name: read_file_facts(self.journal.io, one.listing.directory, file, codec=codec)
+                    for file in one.selected
+                }
+                for one in batch
+            }
+        pieces = [
+            (one, one.selected[at : at + _FACTS_A_TASK])
+            for one in batch
+            for at in range(0, len(one.selected), _FACTS_A_TASK)
+        ]
+        found: dict[str, dict[str, FileFacts]] = {one.listing.partition: {} for one in batch}
+        for (one, _), result in zip(pieces, self._run_facts(pieces), strict=True):
+            found[one.listing.partition].update({facts.name: facts for facts in result})
+        return found
+
+    def _run_facts(self, pieces: list[tuple[_Observed, tuple[FileEntry, ...]]]) -> Iterator[tuple[FileFacts, ...]]:
+        self._facts_jobs += 1
+        staging = f"{self.facts_staging}/facts-{self._facts_jobs:04d}"
+        layout = self.journal.layout
+        if staging.startswith(f"{layout.state}/"):
+            make_state_folder(self.journal.io, layout.root, layout.state)
+            make_staging(self.journal.io, layout.state, staging)
+        else:
+            self.journal.io.make_dirs(staging, like=PRIVATE)
+        units = [
+            FactsUnit(number=number, directory=one.listing.directory, files=files, codec=self.options.codec)
+            for number, (one, files) in enumerate(pieces)
+        ]
+        tasks = pack_units(units, context=None, parallel=len(units))
+        count = sum(len(files) for _, files in pieces)
+        what = f"inspect {count} files"
+        self.engine.expect(FACTS_JOB, files=count, size_bytes=0)  # footers only
+        results = self.engine.run(FACTS_JOB, tasks, staging=staging, what=what, on_progress=lambda _units, _bytes: None)
+        for result in results:
+            check_done(result)
+            yield result.outputs
+        self.journal.io.remove_tree(staging)
+
+    def _count(self, listing: PartitionListing) -> None:
+        self.totals.parts += 1
+        self.totals.files += len(listing.files)
+        self.totals.bytes += listing.total_bytes
+
+    def _filtered(self, listing: PartitionListing) -> Skipped | None:
+        what = listing.partition or listing.directory
+        if any(_matches_path(listing.partition, glob) for glob in self.filters.exclude):
+            return Skipped(what=what, why="excluded by --exclude", kind=SkipKind.FILTERED)
+        newest = max((file.mtime_ns for file in listing.files), default=0) / 1e9
+        if self.moves_whole and 0 < self.filters.min_age_seconds > now_seconds() - newest:
+            why = f"it holds a file that is {YOUNG}, and a new location takes the whole partition"
+            return Skipped(what=what, why=why, kind=SkipKind.FILTERED)
+        if self.filters.where is not None:
+            recorded = listing.facts.values if listing.facts is not None else None
+            values = dict(recorded) if recorded is not None else parse_partition(listing.partition)
+            predicate = self._predicate(self.filters.where, tuple(values))
+            if predicate is None:
+                return Skipped(what=what, why="has no partition column that --where names", kind=SkipKind.FILTERED)
+            if not predicate.matches(values):
+                return Skipped(what=what, why="does not match --where", kind=SkipKind.FILTERED)
+        return None
+
+    def _check_where(self) -> None:
+        """Raise an error for bad SQL before anything is done, even if there is no partition to apply it to."""
+        if self.filters.where is not None:
+            self._parse(self.filters.where, ())
+
+    def _predicate(self, where: str, columns: tuple[str, ...]) -> PartitionFilter | None:
+        """Return the condition for partitions with these columns; None if it names a column that they lack."""
+        if columns not in self._predicates:
+            self._predicates[columns] = self._parse(where, columns)
+        return self._predicates[columns]
+
+    def _parse(self, where: str, columns: tuple[str, ...]) -> PartitionFilter | None:
+        from packstone.query.filter.partition_filter import parse_partition_filter  # most runs have no --where
+
+        try:
+            return parse_partition_filter(where, columns)
+        except InvalidInputError as error:
+            if "columns" not in error.facts:
+                raise
+            # If folders differ in depth, report the columns of the deepest one.
+            before = self._unknown_column.facts["columns"] if self._unknown_column else ()
+            if self._unknown_column is None or len(columns) >= len(before):
+                self._unknown_column = error
+            return None
+
+    def _too_few(self, one: _Observed) -> Skipped:
+        what = one.listing.partition or one.listing.directory
+        few = len(one.selected)
+        return Skipped(
+            what=what, why=f"{plural(few, 'small file')}, fewer than {self.options.min_files}", kind=SkipKind.NOT_NEEDED
+        )
+
+
+def _as_recorded(listing: PartitionListing, facts: FileFacts) -> FileFacts:
+    """Mark a file as unreadable whose format differs from the metastore's: readers would misread it."""
+    why = listing.facts.why_not(facts.file_format) if listing.facts is not None else None
+    if why is None or facts.verdict is not Verdict.MERGEABLE:
+        return facts
+    return replace(facts, verdict=Verdict.UNREADABLE, why=why)
+
+
+def _matches_path(partition: str, glob: str) -> bool:
+    """Match the whole path of a partition, or any folder of it."""
+    return fnmatchcase(partition, glob) or any(fnmatchcase(folder, glob) for folder in partition.split("/"))

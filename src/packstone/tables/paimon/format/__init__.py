@@ -1,0 +1,1 @@
+"""Paimon's metadata, read and written."""

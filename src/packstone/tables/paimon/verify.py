@@ -1,0 +1,233 @@
+"""Which units of a run can be verified again, and which of their outputs are missing although the table names them.
+
+===================================  ==========================================================================
+inputs and outputs on disk           the proof of the compaction is repeated
+inputs have expired                  outputs are read, and their fingerprint is compared with the record
+an output is gone, and live          a problem: no commit removed it from the table
+an output is gone, and not live      nothing to prove: a later commit replaced it, and expiry removed its file
+===================================  ==========================================================================
+
+A file that was only moved to another level was not rewritten: there is nothing to prove.
+
+What a run published is read from the table itself: the commit user of its snapshots contains the run's id. A run
+records each wave before it publishes it, so a record alone proves nothing: the run may have been killed between the
+two. The delta of a snapshot proves it, as long as the snapshot exists. Later only the outputs do: their names are
+unique, and only the run can have added them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any
+
+from packstone.errors import CorruptionError, InvalidInputError
+from packstone.model.maintenance import ProvedUnit, ToProve
+from packstone.model.sizes import plural
+from packstone.model.unit import How, UnitStatus
+from packstone.tables.paimon.format.data_file import FileKind
+from packstone.tables.paimon.format.manifest import read_manifest
+from packstone.tables.paimon.format.manifest_list import read_all_manifests, read_manifest_list
+from packstone.tables.paimon.format.snapshot import (
+    list_snapshot_ids,
+    read_latest_snapshot,
+    read_snapshot,
+    snapshot_path,
+)
+from packstone.tables.paimon.tasks import PAIMON_JOB
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Sequence
+
+    from packstone.model.unit import UnitResult
+    from packstone.runs.folder import PartRecord, RunFolders, WaveRecord
+    from packstone.storage.fileio import FileIO
+    from packstone.tables.paimon.format.data_file import DataFileMeta, ManifestEntry
+    from packstone.tables.paimon.format.snapshot import Snapshot
+    from packstone.tables.paimon.tasks import PaimonUnit
+
+    PaimonPart = PartRecord[PaimonUnit, DataFileMeta]
+    PaimonWave = WaveRecord[Any, PaimonUnit, DataFileMeta]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Rewrite:
+    """A unit that a run published."""
+
+    part: str
+    unit: PaimonUnit
+    result: UnitResult[DataFileMeta]
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        """The names of the output files."""
+        return tuple(file.file_name for file in self.result.outputs)
+
+    @property
+    def label(self) -> str:
+        """The bucket and the names of its outputs."""
+        first = self.outputs[0] if self.outputs else "no rows"
+        more = f" and {plural(len(self.outputs) - 1, 'more file')}" if self.outputs[1:] else ""
+        return f"{self.part}/{first}{more}"
+
+
+def find_provable(folders: RunFolders, table: str, run: str) -> Iterator[ToProve[PaimonUnit, DataFileMeta]]:
+    """Yield the rewritten units of a run, with the files readable now; InvalidInputError if there is no such run."""
+    io, info = folders.io, folders.read_known(run, table=table)
+    if info.restores is not None:
+        raise InvalidInputError(f"Run {run} undid run {info.restores}; it merged nothing that could be proved.")
+    parts = tuple(_published(folders, table, run))
+    rewrites = tuple(one for part in parts for one in _rewrites(part))
+    if parts and not rewrites:
+        raise InvalidInputError(f"Run {run} only moved files to other levels; it merged nothing that could be proved.")
+    gone = {one.unit.number: _gone(io, one) for one in rewrites}
+    missing = frozenset(name for names in gone.values() for name in names)
+    latest = read_latest_snapshot(io, table) if missing else None
+    live = find_live(io, table, latest, names=missing) if latest is not None else frozenset()
+    for one in rewrites:
+        lost = [name for name in gone[one.unit.number] if name in live]
+        if lost:
+            why = f"{one.part}/{lost[0]}: the file is gone, and no snapshot removed it from the table"
+            yield ToProve(label=one.label, proved=None, problem=why)
+        elif not gone[one.unit.number]:
+            has_inputs = all(io.stat(path) is not None for path, _ in one.unit.input_files)
+            if one.outputs or has_inputs:
+                yield _to_prove(one, has_inputs=has_inputs)
+
+
+def _published(folders: RunFolders, table: str, run: str) -> Iterator[PaimonPart]:
+    commits = read_commits(folders.io, table, run)
+    find = partial(find_committed, folders.io, table, commits=commits)
+    return folders.read_committed(run, PAIMON_JOB, find)
+
+
+def _rewrites(part: PaimonPart) -> Iterator[_Rewrite]:
+    for unit, result in part.proofs:
+        if result.status is UnitStatus.WRITTEN and result.how is not How.UPGRADE:
+            yield _Rewrite(part=part.part, unit=unit, result=result)
+
+
+def _gone(io: FileIO, one: _Rewrite) -> Sequence[str]:
+    return [name for name in one.outputs if io.stat(f"{one.unit.directory}/{name}") is None]
+
+
+def _to_prove(one: _Rewrite, *, has_inputs: bool) -> ToProve[PaimonUnit, DataFileMeta]:
+    return ToProve(
+        label=one.label,
+        proved=ProvedUnit(unit=one.unit, outputs=one.result.outputs, has_inputs=has_inputs),
+        rows=one.result.rows_out,
+        fingerprint=one.result.fingerprint,
+    )
+
+
+_USER = "packstone-"
+
+
+def commit_user(run: str) -> str:
+    """The commit user of a run's snapshots."""
+    return f"{_USER}{run}"
+
+
+def name_committer(snapshot: Snapshot) -> str:
+    """A snapshot and its publisher, for messages."""
+    by = snapshot.commit_user
+    who = f"run {by.removeprefix(_USER)}" if by.startswith(_USER) else f"{snapshot.commit_kind} of user {by}"
+    return f"snapshot {snapshot.id} ({who})"
+
+
+@dataclass(frozen=True)
+class RunCommit:
+    """One snapshot of a run, with the changes that it made."""
+
+    snapshot: Snapshot
+    entries: tuple[ManifestEntry, ...]
+
+    @cached_property
+    def added(self) -> frozenset[str]:
+        """The names of the files that it added."""
+        return frozenset(entry.file.file_name for entry in self.entries if entry.kind is FileKind.ADD)
+
+    @cached_property
+    def removed(self) -> frozenset[str]:
+        """The names of the files that it removed."""
+        return frozenset(entry.file.file_name for entry in self.entries if entry.kind is FileKind.DELETE)
+
+    def holds(self, part: PaimonPart) -> bool:
+        """Whether it published everything recorded of a part."""
+        return all(
+            all(name in self.added for name in outcome.outputs) and all(name in self.removed for name in outcome.inputs)
+            for outcome in part.outcomes
+        )
+
+
+def read_commits(io: FileIO, table: str, run: str, *, lean: bool = True) -> tuple[RunCommit, ...]:
+    """The snapshots of a run that have not expired, oldest first; ``lean`` leaves statistics out."""
+    found = []
+    for snapshot in read_snapshots(io, table):
+        if snapshot.commit_user == commit_user(run):
+            try:
+                found.append(RunCommit(snapshot=snapshot, entries=tuple(read_delta(io, table, snapshot, lean=lean))))
+            except CorruptionError:
+                if io.stat(snapshot_path(table, snapshot.id)) is not None:
+                    raise
+                # It expired while it was read.
+    return tuple(found)
+
+
+def read_snapshots(io: FileIO, table: str, *, after: int = 0) -> Iterator[Snapshot]:
+    """Yield the snapshots with a number larger than ``after``, oldest first."""
+    for number in list_snapshot_ids(io, table):
+        if number > after:
+            try:
+                yield read_snapshot(io, table, number)
+            except FileNotFoundError:
+                continue  # expired since the listing
+
+
+def read_delta(io: FileIO, table: str, snapshot: Snapshot, *, lean: bool = True) -> Iterator[ManifestEntry]:
+    """Yield the changes that a snapshot made."""
+    for meta in read_manifest_list(io, f"{table}/manifest/{snapshot.delta_manifest_list}"):
+        yield from read_manifest(io, f"{table}/manifest/{meta.file_name}", lean=lean)
+
+
+def find_committed(
+    io: FileIO, table: str, wave: PaimonWave, *, commits: tuple[RunCommit, ...] | None = None
+) -> frozenset[str]:
+    """The buckets of a recorded wave that were published; ``commits`` are those of its run, if already read.
+
+    If the snapshot of the wave has expired, a bucket counts if the oldest remaining snapshot names an output of it.
+    """
+    if commits is None:
+        commits = read_commits(io, table, wave.run)
+    held = frozenset(part.part for part in wave.parts if any(commit.holds(part) for commit in commits))
+    oldest = next(read_snapshots(io, table), None)
+    if held or oldest is None or oldest.id == 1:
+        return held
+    outputs = {part.part: _written(part) for part in wave.parts}
+    named = find_named(io, table, oldest, names=frozenset().union(*outputs.values()))
+    return frozenset(part for part, names in outputs.items() if names & named)
+
+
+def find_named(io: FileIO, table: str, snapshot: Snapshot, *, names: Collection[str]) -> frozenset[str]:
+    """The names that a snapshot, or one that it builds on, has added."""
+    return frozenset(name for name, kind in _lines(io, table, snapshot, names=names) if kind is FileKind.ADD)
+
+
+def find_live(io: FileIO, table: str, snapshot: Snapshot, *, names: Collection[str]) -> frozenset[str]:
+    """The names that are live in a snapshot, on any level."""
+    balance: dict[str, int] = {}
+    for name, kind in _lines(io, table, snapshot, names=names):
+        balance[name] = balance.get(name, 0) + (1 if kind is FileKind.ADD else -1)
+    return frozenset(name for name, count in balance.items() if count > 0)
+
+
+def _lines(io: FileIO, table: str, snapshot: Snapshot, *, names: Collection[str]) -> Iterator[tuple[str, FileKind]]:
+    for meta in read_all_manifests(io, table, snapshot) if names else ():
+        for entry in read_manifest(io, f"{table}/manifest/{meta.file_name}", lean=True):
+            if entry.file.file_name in names:
+                yield entry.file.file_name, entry.kind
+
+
+def _written(part: PaimonPart) -> frozenset[str]:
+    """The outputs of a part that the run created: all but files that were only upgraded."""
+    return frozenset(name for one in part.outcomes if one.how != How.UPGRADE for name in one.outputs)

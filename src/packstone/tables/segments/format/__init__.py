@@ -1,0 +1,1 @@
+"""The segment table format: status, segment and index files."""

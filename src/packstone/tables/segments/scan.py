@@ -1,0 +1,374 @@
+"""Plan a scan of a segment table: the row groups that a filter needs, from the indexes of its segments.
+
+Planning lists no folder and opens no data file: it selects row groups by their bounds in the index, and skips a file or
+segment of which no row group is left.
+
+Reading the indexes takes longer than testing them, so both are cached: the index of each segment (a segment file is
+written once, so its name identifies its content), and for each version of the table the joined indexes, because one
+test over all row groups is faster than one for each of a hundred segments. Big sorted segments are kept apart: they
+have a tree over their sort keys.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import pyarrow as pa
+
+from packstone.errors import CorruptionError, InvalidInputError
+from packstone.query.filter.key_search import (
+    SEARCH_COST_BLOCKLETS,
+    Pruned,
+    PrunedBy,
+    SortedKeys,
+    build_sorted_keys,
+    prune,
+)
+from packstone.query.filter.may_match import may_match, must_match
+from packstone.query.scan.bloom import requested_columns
+from packstone.query.scan.caches import process_caches
+from packstone.query.scan.plan import PredicateEffect, PruneLevel, PruneReport, ScanFile, ScanPlan, Split, split_files
+from packstone.query.scan.request import DEFAULT_OPTIONS, ScanOptions, ScanRequest, read_request
+from packstone.query.scan.scanned_file import ScannedFile
+from packstone.tables.segments.format.columns import to_arrow
+from packstone.tables.segments.format.layout import data_file_path
+from packstone.tables.segments.format.properties import parse_properties
+from packstone.tables.segments.format.segment_file import DataFile, SegmentFile, read_index, read_segment
+from packstone.tables.segments.format.status_files import list_versions
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from packstone.query.filter.expression import Expression
+    from packstone.query.scan.caches import ScanCaches
+    from packstone.storage.fileio import FileIO
+    from packstone.tables.segments.format.status import StatusEntry, TableStatus
+
+Flags = np.ndarray[Any, np.dtype[np.bool_]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Kept:
+    """The row groups of one part of the index that the filter may match."""
+
+    part: IndexPart
+    pruned: Pruned
+    must: Flags  # one flag for each remaining row group
+
+    def column(self, name: str) -> Numbers:
+        """A column of the index, for the remaining row groups."""
+        whole: Numbers = self.part.index.column(name).to_numpy()
+        return whole[self.pruned.kept]
+
+
+def plan_segment_scan(
+    io: FileIO,
+    table: str,
+    *,
+    status: TableStatus,
+    columns: Sequence[str] | None = None,
+    where: str | Expression | None = None,
+    caches: ScanCaches | None = None,
+    options: ScanOptions = DEFAULT_OPTIONS,
+) -> ScanPlan:
+    """Plan a scan of one version; ``columns`` None means all columns, in the table's order."""
+    request = read_request(to_arrow(status.columns), columns=columns, where=where, zone=options.zone)
+    caches = caches or process_caches()
+    index = read_version_index(io, table, status, caches=caches)
+    kept = [_prune_part(part, request.expression) for part in index.parts]
+    files, sizes = _scan_files(table, index, kept)
+    splits = tuple(
+        _split(request, some) for some in split_files(files, group_bytes=sizes, parallelism=options.parallelism)
+    )
+    report = _report(request, index, kept, files=files, splits=splits, explain=options.explain)
+    if options.explain:
+        blooms = parse_properties(status.properties, status.columns).bloom_columns
+        level = explain_blooms(io, files, request, columns=blooms, caches=caches)
+        report = report if level is None else replace(report, levels=(*report.levels, level))
+    return ScanPlan(
+        schema=request.schema,
+        splits=splits,
+        report=report,
+        residual=request.expression if any(split.filter for split in splits) else None,
+        unpushed=request.unpushed,
+    )
+
+
+def _prune_part(part: IndexPart, expression: Expression | None) -> _Kept:
+    rows = part.index.num_rows
+    if expression is None:
+        every = np.arange(rows)
+        pruned = Pruned(kept=every, by=PrunedBy.VECTOR, why="no filter", blocklets=rows, tested=0)
+        return _Kept(part=part, pruned=pruned, must=np.ones(rows, dtype=bool))
+    pruned = prune(expression, part.index, keys=part.keys)
+    if part.keys is None and part.is_sorted:
+        pruned = replace(pruned, why="too small to search")
+    return _Kept(part=part, pruned=pruned, must=must_match(expression, part.index, at=pruned.kept))
+
+
+def _scan_files(table: str, index: VersionIndex, kept: Sequence[_Kept]) -> tuple[list[ScanFile], list[list[int]]]:
+    """The files with their remaining row groups, and the sizes of these."""
+    files, sizes = [], []
+    for one in kept:
+        for file, group_sizes in _files_of(table, index, one):
+            files.append(file)
+            sizes.append(group_sizes)
+    return files, sizes
+
+
+def _files_of(table: str, index: VersionIndex, one: _Kept) -> Iterator[tuple[ScanFile, list[int]]]:
+    at = one.part.file[one.pruned.kept]
+    if not len(at):
+        return
+    groups, rows, sizes = (one.column(name) for name in ("row_group", "rows", "size_bytes"))
+    cuts = [0, *(np.flatnonzero(np.diff(at)) + 1).tolist(), len(at)]
+    for begin, end in pairwise(cuts):
+        data = index.files[int(at[begin])]
+        group_sizes = sizes[begin:end].tolist()
+        yield (
+            ScanFile(
+                path=data_file_path(table, data.path),
+                size_bytes=data.size_bytes,
+                row_groups=tuple(groups[begin:end].tolist()),
+                row_counts=tuple(rows[begin:end].tolist()),
+                must_match=tuple(groups[begin:end][one.must[begin:end]].tolist()),
+                read_bytes=sum(group_sizes),
+            ),
+            group_sizes,
+        )
+
+
+def _split(request: ScanRequest, files: tuple[ScanFile, ...]) -> Split:
+    is_tested = any(len(file.must_match) < len(file.row_groups) for file in files)
+    return replace(
+        request.empty_split(is_tested=is_tested),
+        files=files,
+        read_bytes=sum(file.read_bytes for file in files),
+        rows=sum(file.rows for file in files),
+    )
+
+
+def _report(
+    request: ScanRequest,
+    index: VersionIndex,
+    kept: Sequence[_Kept],
+    *,
+    files: Sequence[ScanFile],
+    splits: Sequence[Split],
+    explain: bool,
+) -> PruneReport:
+    segments = sum(len(np.unique(one.part.segment[one.pruned.kept])) for one in kept)
+    groups = PruneLevel(
+        name="row groups",
+        total=sum(part.index.num_rows for part in index.parts),
+        kept=sum(len(one.pruned.kept) for one in kept),
+        how=_how(kept),
+    )
+    return PruneReport(
+        filter=request.text,
+        columns=tuple(request.schema.names),
+        levels=(
+            PruneLevel(name="segments", total=index.segments, kept=segments),
+            PruneLevel(name="files", total=len(index.files), kept=len(files)),
+            groups,
+        ),
+        predicates=tuple(_effects(request, index)) if explain else (),
+        total_rows=sum(file.rows for file in index.files),
+        kept_rows=sum(file.rows for file in files),
+        total_bytes=sum(_sum(part, "size_bytes") for part in index.parts),
+        read_bytes=sum(file.read_bytes for file in files),
+        splits=len(splits),
+    )
+
+
+def _how(kept: Sequence[_Kept]) -> str:
+    """Describe how row groups were found, and why: `by tree: 1 range of sort keys; by vector: not sorted`."""
+    found = Counter((one.pruned.by, one.pruned.why) for one in kept)
+    return "; ".join(f"by {by}: {why}" for by, why in found)
+
+
+def _effects(request: ScanRequest, index: VersionIndex) -> Iterator[PredicateEffect]:
+    for predicate in request.parts:
+        excluded = sum(int(np.count_nonzero(~may_match(predicate, part.index))) for part in index.parts)
+        yield PredicateEffect(predicate=str(predicate), level="row groups", excluded=excluded)
+
+
+def _sum(part: IndexPart, name: str) -> int:
+    return int(part.index.column(name).to_numpy().sum())
+
+
+# ---- the indexes of a version ----
+
+
+Numbers = np.ndarray[Any, np.dtype[np.int64]]
+
+_FILE_BYTES = 400  # memory of the record of one file
+# An index of fewer row groups is never searched (`pruning.prune`), so its tree need not be built.
+_SEARCHED_FROM = 2 * SEARCH_COST_BLOCKLETS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class SegmentIndex:
+    """The segment file and the index of one segment."""
+
+    segment: SegmentFile
+    index: pa.Table
+
+    @property
+    def nbytes(self) -> int:
+        """The memory that it takes."""
+        return int(self.index.nbytes) + len(self.segment.files) * _FILE_BYTES
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class IndexPart:
+    """Row groups that are tested together; ``file`` and ``segment`` are positions within the version."""
+
+    index: pa.Table
+    file: Numbers
+    segment: Numbers
+    keys: SortedKeys | None = None
+    is_sorted: bool = False  # sorted, but too small to be searched with a tree
+
+    @property
+    def nbytes(self) -> int:
+        """The memory that it takes."""
+        keys = 0 if self.keys is None else self.keys.nbytes
+        return int(self.index.nbytes) + self.file.nbytes + self.segment.nbytes + keys
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class VersionIndex:
+    """All segments, files and index parts of a version."""
+
+    files: tuple[DataFile, ...]
+    segments: int
+    parts: tuple[IndexPart, ...]
+
+    @property
+    def nbytes(self) -> int:
+        """The memory that it takes."""
+        return sum(part.nbytes for part in self.parts) + len(self.files) * _FILE_BYTES
+
+
+def read_version_index(io: FileIO, table: str, status: TableStatus, *, caches: ScanCaches) -> VersionIndex:
+    """Return the index of a version, from the cache if it was read before."""
+
+    def load() -> VersionIndex:
+        return _join([_read_segment(io, table, entry, status=status, caches=caches) for entry in entries])
+
+    entries = [entry for entry in status.live if entry.segment_file is not None]
+    key = (status.table_id, status.version, status.commit)
+    found: VersionIndex = caches.index.get_or_load(key, load, lambda one: one.nbytes)
+    return found
+
+
+def _read_segment(
+    io: FileIO, table: str, entry: StatusEntry, *, status: TableStatus, caches: ScanCaches
+) -> SegmentIndex:
+    def load() -> SegmentIndex:
+        try:
+            segment = read_segment(io, table, entry)
+            index = read_index(io, table, segment)
+        except (FileNotFoundError, CorruptionError) as error:
+            if isinstance(error, FileNotFoundError) or isinstance(error.__cause__, FileNotFoundError):
+                raise _gone(io, table, status) from error
+            raise
+        return SegmentIndex(segment=segment, index=index)
+
+    found: SegmentIndex = caches.index.get_or_load((status.table_id, entry.segment_file), load, lambda one: one.nbytes)
+    return found
+
+
+def _gone(io: FileIO, table: str, status: TableStatus) -> Exception:
+    """The error for a missing file: either the version was cleaned while it was read, or it is damaged."""
+    if status.version not in list_versions(io, table):
+        return InvalidInputError(
+            f"Version {status.version} of {table} was cleaned while it was read; read a newer one."
+        )
+    return CorruptionError(
+        f"{table}: a segment or index file that version {status.version} names is missing.", table=table
+    )
+
+
+def _join(segments: Sequence[SegmentIndex]) -> VersionIndex:
+    files: list[DataFile] = []
+    alone: list[IndexPart] = []
+    together: dict[pa.Schema, list[IndexPart]] = {}
+    for at, one in enumerate(segments):
+        part = _number(one, first_file=len(files), segment=at)
+        files += one.segment.files
+        if part.keys is not None:
+            alone.append(part)
+        elif part.index.num_rows:
+            together.setdefault(part.index.schema, []).append(part)
+    joined = (_concatenate(parts) for parts in together.values())
+    return VersionIndex(files=tuple(files), segments=len(segments), parts=(*alone, *joined))
+
+
+def _number(one: SegmentIndex, *, first_file: int, segment: int) -> IndexPart:
+    index, keys = one.index, None
+    if index.num_rows >= _SEARCHED_FROM and one.segment.sort_columns:
+        keys = build_sorted_keys(index, one.segment.sort_columns)
+    file = index.column("file").to_numpy().astype(np.int64) + first_file
+    return IndexPart(
+        index=index,
+        file=file,
+        segment=np.full(len(file), segment, dtype=np.int64),
+        keys=keys,
+        is_sorted=bool(one.segment.sort_columns),
+    )
+
+
+def _concatenate(parts: Sequence[IndexPart]) -> IndexPart:
+    if len(parts) == 1:
+        return parts[0]
+    return IndexPart(
+        index=pa.concat_tables(_wanted_columns(parts)).combine_chunks(),
+        file=np.concatenate([part.file for part in parts]),
+        segment=np.concatenate([part.segment for part in parts]),
+        is_sorted=any(part.is_sorted for part in parts),
+    )
+
+
+def _wanted_columns(parts: Sequence[IndexPart]) -> Iterable[pa.Table]:
+    """The index columns without the keys of first and last rows, which only a tree needs."""
+    names = [name for name in parts[0].index.column_names if not name.startswith(("start.", "end.", "exact."))]
+    return (part.index.select(names) for part in parts)
+
+
+_MOST_GROUPS: Final = 10_000
+
+
+def explain_blooms(
+    io: FileIO, files: Sequence[ScanFile], request: ScanRequest, *, columns: Collection[str], caches: ScanCaches
+) -> PruneLevel | None:
+    """Return what the bloom filters of these columns leave of a planned scan; None if the filter uses none of them.
+
+    Only for `explain`: tasks test the bloom filters when they read. Testing them beforehand reads footers and filters,
+    but no rows.
+    """
+    expression = request.expression
+    requested = sorted(requested_columns(expression, columns)) if expression is not None else []
+    if expression is None or not requested:
+        return None
+    total = sum(len(file.row_groups) for file in files)
+    names = ", ".join(requested)
+    if total > _MOST_GROUPS:
+        return PruneLevel(name="bloom filters", total=total, kept=total, how=f"of {names}: too many to test here")
+    kept = 0
+    for file in files:
+        opened = ScannedFile(io, file, request.filter_schema.names, caches=caches)
+        try:
+            groups = opened.prune_by_bloom_filters(
+                expression, request.filter_schema, groups=file.row_groups, sure=frozenset(file.must_match)
+            )
+        finally:
+            opened.close()
+        kept += len(groups)
+    return PruneLevel(name="bloom filters", total=total, kept=kept, how=f"of {names}")

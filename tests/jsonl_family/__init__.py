@@ -1,0 +1,1 @@
+"""Tables of JSON lines: an example of a family, as short as one can honestly be."""
