@@ -122,6 +122,14 @@ def kill_after(case, children, copy, units):
     pytest.fail(f"killed five times, and never after {units or len(done)} units")
 
 
+list_runs = RunFolders.list_runs
+
+
+def list_by_start(folders, *, newest_first):
+    """The runs in the order in which they began; ids sort only by the second."""
+    return sorted(list_runs(folders), key=lambda run: folders.read_info(run).started_at, reverse=newest_first)
+
+
 def check_all_merged(case, rows, outcome, reused):
     """The outcome counts what was reused, no row changed, nothing is left, and a second run has nothing to do."""
     assert (outcome.status, outcome.reused, len(outcome.units)) == ("committed", reused, case.units)
@@ -182,11 +190,13 @@ def test_what_changed_is_merged_again(case, children, tmp_path):
     assert (outcome.status, outcome.reused) == ("committed", case.units - 1)
 
 
-def test_killed_again_and_again(case, children, tmp_path):
-    """What a run took over and a second kill left behind is used by the third."""
+@pytest.mark.parametrize("newest_first", [False, True], ids=["oldest-first", "newest-first"])
+def test_killed_again_and_again(case, children, tmp_path, monkeypatch, newest_first):
+    """What a run took over and a second kill left behind is used by the third, whatever the order of their ids."""
     rows = case.rows()
     kill_after(case, children, tmp_path / "copy", 1)
     kill_after(case, children, tmp_path / "second", 0)
+    monkeypatch.setattr(RunFolders, "list_runs", lambda folders: list_by_start(folders, newest_first=newest_first))
     check_all_merged(case, rows, Table(case.table).compact(case.options), case.units)
 
 

@@ -116,8 +116,10 @@ def _read_run(
             folder = f"{staging}/{wave.name}/{stage.name}"
             for context, unit, result in _read_stage(io, folder, job, again=kind[1] == "r"):
                 # All outputs must be files that the dead run wrote: a damaged record must not move a file of the table.
+                # And they must exist: two dead runs can name one unit, if the later one took it over from the earlier.
                 paths = [reuse.output_path(unit, output) for output in result.outputs]
-                if paths and all(path in created or path.rpartition("/")[0] == folder for path in paths):
+                is_own = all(path in created or path.rpartition("/")[0] == folder for path in paths)
+                if paths and is_own and all(io.stat(path) is not None for path in paths):
                     yield _key(reuse, context, unit), result
 
 
