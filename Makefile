@@ -14,8 +14,8 @@ PYTHON ?=
 ARGS ?=
 # Test processes; a file's tests stay together, and those that share the Spark session (4 GB) are in one process.
 JOBS ?= 2
-# The share of Hypothesis' examples that `make test` runs; CI runs all of them.
-EXAMPLES_PCT ?= 25
+# The share of examples that `make test` runs (tests/samples.py); CI runs all of them.
+EXAMPLES_PCT ?= 10
 
 PY := $(VENV)/bin/python
 # What `make test-servers` starts or runs that is not Packstone's: servers, a KDC, and the checks of what is in deploy/.

@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -17,13 +18,16 @@ sys.path.insert(0, str(Path(__file__).parent))  # for what tests share: they are
 import needs
 from database_servers import database_server, mariadb, postgres  # noqa: F401 (fixtures, found by name here)
 from patience import patient
+from samples import EXAMPLES_PCT
 
 # The same examples in every short run, so that one finding of luck never stops another change; new ones when soaking.
 # How long one takes says nothing on a busy machine.
 settings.register_profile("short", derandomize=True, deadline=None)
 settings.register_profile("long", deadline=None)
 settings.load_profile("long" if os.environ.get("PACKSTONE_SOAK") else "short")
-EXAMPLES_PCT = int(os.environ.get("PACKSTONE_TEST_EXAMPLES_PCT") or 100)  # of the examples of each property
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a shell starts background processes so: `make test &`
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 PACKSTONE = Path(sys.executable).with_name("packstone")
 
@@ -36,6 +40,7 @@ def pytest_addoption(parser):
 @pytest.hookimpl(tryfirst=True)  # before tests are deselected by their markers
 def pytest_collection_modifyitems(config, items):
     """Mark tests by what they need, and scale their time limits."""
+    needs.mark_rest_of_samples(items)
     for item in items:
         needs.mark(item)
         _set_examples(item)

@@ -6,6 +6,9 @@ the need, the test has the marker by hand. Whatever starts a server calls :func:
 fails the test instead of slowing ``make test`` down.
 """
 
+from collections import Counter
+from collections.abc import Iterable
+
 import pytest
 
 # The fixtures that start something, by need. A parameter with the name of such a fixture counts as a request for it.
@@ -33,6 +36,19 @@ def mark(item: pytest.Item) -> None:
         item.add_marker("servers")
     if _is_second_half(item):
         item.add_marker("slow")
+
+
+def mark_rest_of_samples(items: Iterable[pytest.Item]) -> None:
+    """Mark as ``slow`` all but every n-th parameter of the tests with the marker ``sample(n)``."""
+    seen: Counter[str] = Counter()
+    for item in items:
+        sample = item.get_closest_marker("sample")
+        if sample is None:
+            continue
+        test = item.nodeid.partition("[")[0]
+        if seen[test] % sample.args[0]:
+            item.add_marker("slow")
+        seen[test] += 1
 
 
 def _is_second_half(item: pytest.Item) -> bool:

@@ -19,6 +19,7 @@ from jsonl_family.options import JsonlOptions
 from jsonl_lake import JsonlLake, with_row
 from paimon_lake import PaimonLake
 from patience import patient
+from samples import some
 
 from packstone.errors import CommitUnknownError, InvalidInputError, PackstoneError, VerificationError
 from packstone.model.limits import Budget
@@ -584,7 +585,7 @@ def test_compaction_killed_at_every_step(scene, children, moment):
     """Killed anywhere, a compaction happened or it did not; recovery and cleaning leave every row, and no more."""
     steps = scene.steps(children, verb="compact")
     assert len(steps) > 20
-    for step, name in enumerate(steps):
+    for step, name in some(enumerate(steps)):
         where = f"killed {moment} step {step}: {name}"
         scene.kill(children, step, moment, verb="compact")
         scene.check_mended(where)
@@ -599,7 +600,7 @@ def test_other_verbs_killed_at_every_step(scene, children, verb, moment):
     run = table(scene.lake).compact(JsonlOptions(keep_days=0)).run
     scene.save("compacted")
     call = {"verb": verb, "run": run if verb == "restore" else None}
-    for step, name in enumerate(scene.steps(children, start="compacted", **call)):
+    for step, name in some(enumerate(scene.steps(children, start="compacted", **call))):
         where = f"killed {moment} step {step}: {name}"
         scene.kill(children, step, moment, **call)
         assert scene.lake.ids() == scene.ids, where
@@ -616,7 +617,7 @@ def test_other_verbs_killed_at_every_step(scene, children, verb, moment):
 )
 def test_storage_fails_at_every_step(scene, children, action, moment):
     """A store that fails at any step costs no row: if it failed in the commit, the outputs stay until one looked."""
-    for step, name in enumerate(scene.steps(children, verb="compact")):
+    for step, name in some(enumerate(scene.steps(children, verb="compact"))):
         where = f"{action} {moment} step {step}: {name}"
         io = FaultyFileIO(LocalFileIO(), fault=Fault(step=step, action=action, moment=moment))
         try:

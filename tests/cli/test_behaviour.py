@@ -402,6 +402,7 @@ class TestAsking:
         assert len(lake.names("dt=1")) == (6 if command == "restore" else 1)
 
     @pytest.mark.parametrize("keys", ["n\n", "\n", "\x03", "\x04"], ids=["no", "enter", "ctrl-c", "ctrl-d"])
+    @pytest.mark.sample(4)
     def test_anything_else_on_a_terminal(self, packstone, lake, quiet_env, tree, keys):
         """No, nothing, Ctrl-C and Ctrl-D all change nothing."""
         run = self.committed(packstone, lake)

@@ -105,6 +105,7 @@ SLIPS = [
 
 
 @pytest.mark.parametrize(("words", "told"), SLIPS, ids=[" ".join(words) for words, _ in SLIPS])
+@pytest.mark.sample(3)
 def test_a_slip_is_answered_in_one_sentence(words, told, table, tmp_path, tree, packstone):
     """A wrong call ends with exit code 2 and one sentence that says what to do, and changes nothing."""
     names = {"table": table, "new": tmp_path / "new", "folder": tmp_path / "folder"}

@@ -47,6 +47,7 @@ def wait_until_caught(pid: int) -> None:
 @pytest.mark.parametrize(
     "words", [("plan", "t"), ("health", "t"), ("compact", "t"), ("segments", "load", "seg", "a.csv")]
 )
+@pytest.mark.sample(4)
 def test_one_sentence_whenever_it_comes(table, quiet_env, words, number):
     """From the first import to the last byte: the command was done before, or says that it was interrupted."""
     run = {"cwd": table, "env": quiet_env, "stdout": subprocess.DEVNULL}

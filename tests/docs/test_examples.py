@@ -37,6 +37,7 @@ def test_quickstart_merges_proves_and_takes_back(demo, quiet_env):
     assert sorted(path.name for path in demo.table.rglob("*.parquet")) == names
 
 
+@pytest.mark.slow
 def test_nightly_takes_the_worst_table_first_and_keeps_to_its_budget(demo, tmp_path, quiet_env):
     """Of two tables the one with more superfluous files is merged first, and the budget is for both."""
     better = make_lake(tmp_path / "other").table
@@ -52,6 +53,7 @@ def test_nightly_takes_the_worst_table_first_and_keeps_to_its_budget(demo, tmp_p
     assert second["files"][1] < second["files"][0]
 
 
+@pytest.mark.slow
 def test_paimon_nightly_compacts_and_expires(tmp_path, quiet_env):
     """One snapshot is published, old ones go, and a second night has nothing to do."""
     table = shutil.copytree(EXAMPLES / "paimon/orders", tmp_path / "orders")
@@ -64,6 +66,7 @@ def test_paimon_nightly_compacts_and_expires(tmp_path, quiet_env):
     assert (second["status"], second["snapshots"], second["expired"]) == ("nothing-to-do", [], [])
 
 
+@pytest.mark.slow
 def test_segments_daily_loads_merges_and_cleans(demo, tmp_path, quiet_env):
     """The first day makes the table; on the fourth, four segments become one; the rows of all days are there."""
     table = tmp_path / "sales"

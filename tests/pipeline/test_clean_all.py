@@ -73,6 +73,7 @@ def test_tables_that_are_gone_or_out_of_reach(tables, lake, packstone):
     assert "not cleaned: " in packstone("clean", "--all", "--yes").out
 
 
+@pytest.mark.slow
 def test_two_at_once(tables, lake, quiet_env):
     """Two processes side by side: together they remove each original once, and neither fails."""
     command = [PACKSTONE, "clean", "--all", "--yes", "--format", "json"]

@@ -258,6 +258,7 @@ def visible_rows(kind, partition, *, skip=""):
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
+@pytest.mark.sample(4)
 def test_damaged_files_among_good_ones(kind, quiet_env, tmp_path, capsys):
     """Seven kinds of damage to one of six files, in the short form."""
     left = [compact_one(kind, seed, tmp_path / "lake", capsys) for seed in range(8)]

@@ -65,6 +65,7 @@ def test_a_hive_directory_goes_on_the_next_time(orders, packstone_process, quiet
     assert again.json["status"] == "nothing-to-do"
 
 
+@pytest.mark.slow
 def test_a_file_that_was_replaced_is_merged(orders, packstone_process, quiet_env, tmp_path):
     """The note is about the bytes: a good file under the same name is merged, and the note goes."""
     env = aborting_env(quiet_env, tmp_path / "hook")
@@ -94,6 +95,7 @@ def test_a_bucket_of_paimon_is_left_alone(tmp_path, packstone_process, quiet_env
     assert lake.rows() == rows
 
 
+@pytest.mark.slow
 def test_a_merge_of_segments_is_left_alone(tmp_path, packstone, packstone_process, quiet_env):
     """The merge that holds the file is left alone by name; the rows are as before."""
     table = tmp_path / "sales"
@@ -138,6 +140,7 @@ def age_notes(lake, *, days):
         os.utime(note, (then, then))
 
 
+@pytest.mark.slow
 def test_a_killed_run_costs_nothing_but_a_second_look(lake, packstone_process, quiet_env, tmp_path):
     """Files that were being read when somebody killed the command are merged by the next one; no note is left."""
     lake.parquet("dt=1", files=6, rows=10)
@@ -201,6 +204,7 @@ def test_children_that_are_killed_count_as_deaths(orders, packstone_process, qui
     assert [f"ended {MAX_DEATHS} times" in text for text in said] == [False, False, False, True, True]
 
 
+@pytest.mark.slow
 def test_a_name_that_is_not_text(lake, packstone_process, quiet_env, tmp_path):
     """A death while files with bytes in their names that are not UTF-8 were read does not stop the table."""
     for path in list(lake.parquet("dt=1", files=6, rows=10).iterdir()):

@@ -48,6 +48,7 @@ def write_table(folder, column: pa.Array, **options) -> int:
     ],
     ids=["list", "plain list", "text", "dictionary"],
 )
+@pytest.mark.sample(2)
 def test_a_file_that_expands_too_much_is_left_alone(tmp_path, column, options, why):
     """The reason says how much it would be; the other files are merged, and nothing is called broken."""
     assert write_table(tmp_path / "t", column(), **options) < MB
@@ -75,6 +76,7 @@ print(outcome.status.value, sum(len(unit.inputs) for unit in outcome.units), met
 )
 
 
+@pytest.mark.slow
 def test_long_entries_of_a_dictionary_are_decoded_in_small_batches(tmp_path):
     """800 MB in a file of some KB are merged: a batch of 65,536 rows would hold all of them at once."""
     assert write_table(tmp_path / "t", coded_text(MB, rows=800)) < MB

@@ -62,6 +62,7 @@ def kill_commands(lake, env, *, times):
     return killed
 
 
+@pytest.mark.slow
 def test_killed_a_dozen_times(lake, quiet_env):
     """SIGKILL at a random moment, twelve times on the same table: after one recovery all rows are there, once."""
     assert kill_commands(lake, quiet_env, times=12) > 0

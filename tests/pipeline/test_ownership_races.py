@@ -68,6 +68,7 @@ def test_hundreds_of_rounds(lake, children):
     run_rounds(lake, children, rounds=400, processes=4)
 
 
+@pytest.mark.slow
 def test_restore_against_compact(lake, children):
     """A restore and a compaction of the same partition at once: each happens whole or not at all, rows are the same."""
     for round_number in range(15):

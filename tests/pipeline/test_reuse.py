@@ -153,6 +153,7 @@ def test_finished_units_are_not_merged_again(case, children, tmp_path, finished)
 
 
 @pytest.mark.parametrize("damage", ["cut", "flip", "gone"])
+@pytest.mark.sample(2)
 def test_a_damaged_output_is_merged_again(case, children, tmp_path, damage):
     """Whatever became of a finished file, it is not published: one that cannot be used is merged again."""
     rows = case.rows()
@@ -191,6 +192,7 @@ def test_what_changed_is_merged_again(case, children, tmp_path):
 
 
 @pytest.mark.parametrize("newest_first", [False, True], ids=["oldest-first", "newest-first"])
+@pytest.mark.sample(2)
 def test_killed_again_and_again(case, children, tmp_path, monkeypatch, newest_first):
     """What a run took over and a second kill left behind is used by the third, whatever the order of their ids."""
     rows = case.rows()

@@ -25,6 +25,7 @@ def every_leaf(name):
 
 @pytest.mark.parametrize("size", [1, 256])
 @pytest.mark.parametrize("name", SCHEMA.names)
+@pytest.mark.sample(3)
 def test_every_pair_of_values_under_every_filter(name, size):
     """Blocklets of each two values, nulls among them: sound, with NOT and without."""
     if size == 1 and name not in "sy":

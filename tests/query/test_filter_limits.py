@@ -92,6 +92,7 @@ def test_more_tests_than_the_limit_are_refused_with_their_number():
     ],
     ids=["not", "parens", "value", "and", "integer", "decimal", "list", "text"],
 )
+@pytest.mark.sample(3)
 def test_what_is_too_deep_or_too_long_is_one_sentence(parse, sql):
     """No traceback, and the sentence does not repeat megabytes."""
     with pytest.raises(InvalidInputError) as caught:

@@ -117,6 +117,7 @@ def check_filters(path, rng, *, count):
 
 
 @pytest.mark.parametrize("name", CASES)
+@pytest.mark.sample(3)
 def test_a_filter_sees_merged_rows_only(name):
     """Of every engine and format: the rows of a pruned scan are those of the whole scan that DuckDB selects."""
     check_filters(FIXTURES / name / "table", random.Random(name), count=6)

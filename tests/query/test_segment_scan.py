@@ -77,6 +77,7 @@ def searched(request, monkeypatch):
 
 
 @pytest.mark.parametrize("seed", range(3))
+@pytest.mark.sample(3)
 def test_pruned_rows_are_those_of_the_whole_table(tmp_path, seed, searched):
     """Whatever the filter, a pruned scan has the rows that DuckDB selects from all files."""
     rng = random.Random(seed * 2 + searched)

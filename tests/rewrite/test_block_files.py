@@ -542,6 +542,7 @@ BOMBS = {
 
 
 @pytest.mark.parametrize("name", BOMBS)
+@pytest.mark.sample(3)
 def test_bombs_are_left_alone(name):
     """A file that becomes hundreds of times its size is left alone by name, without being held as a whole."""
     file_format, make = BOMBS[name]

@@ -442,6 +442,7 @@ NEAR_IDENTICAL = {
 
 
 @pytest.mark.parametrize("name", NEAR_IDENTICAL)
+@pytest.mark.sample(4)
 def test_a_million_near_identical_values_do_not_collide(name):
     """Distinct values that differ in a digit or a bit have distinct 64-bit hashes."""
     assert len(np.unique(hash_values(NEAR_IDENTICAL[name]()))) == MILLION

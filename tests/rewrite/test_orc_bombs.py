@@ -68,6 +68,7 @@ def test_long_values_are_read_in_small_batches(tmp_path):
         assert next(file.batches(["a", "b"], max_rows=1 << 14)).num_rows == 900
 
 
+@pytest.mark.slow
 def test_a_footer_that_is_a_bomb(tmp_path):
     """PyArrow repeats the longest text in three statistics: such a footer is refused and not copied about."""
     orc.write_table(pa.table({"a": ["q" * (70 * MB)]}), tmp_path / "a.orc", compression="zlib")

@@ -29,6 +29,7 @@ def run_cases(kind, first, last, folder):
 
 
 @pytest.mark.parametrize(("kind", "cases"), [("hive", 40), ("paimon", 12), ("load", 60)])
+@pytest.mark.sample(3)
 def test_damaged_files(tmp_path, kind, cases):
     """Bits, runs of bytes and lengths changed anywhere in a file, by fixed seeds."""
     assert run_cases(kind, 0, cases, tmp_path) == []

@@ -303,6 +303,7 @@ class FullFile:
 
 
 @pytest.mark.parametrize("first", [5, -1_500_000_000], ids=["plain", "corrected"])
+@pytest.mark.sample(2)
 def test_a_full_disk(tmp_path, first):
     """Wherever the room ends, the error is that of the storage, and PyArrow prints nothing when it is dropped."""
     table = pa.table(

@@ -85,6 +85,7 @@ ZSTD_OF_NUMBERS = {("duckdb", size_shapes.nested, "zstd")}
 @pytest.mark.parametrize("codec", ["snappy", "zstd"])
 @pytest.mark.parametrize("shape", size_shapes.NOT_BIGGER, ids=lambda shape: shape.__name__)
 @pytest.mark.parametrize("writer", WRITERS)
+@pytest.mark.sample(5)
 def test_an_output_does_not_exceed_its_inputs(packstone, lake, writer, shape, codec):
     """Whoever wrote the files: one file takes at most 2 % more than the many, and then nothing needs to be said."""
     fill(lake, shape, WRITERS[writer], codec=codec)

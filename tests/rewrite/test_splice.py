@@ -129,6 +129,7 @@ PYARROW_WAYS = {
 
 
 @pytest.mark.parametrize("way", PYARROW_WAYS)
+@pytest.mark.sample(4)
 def test_files_of_pyarrow(folder, way):
     """Whatever pages and codecs PyArrow wrote, all readers see the same rows; what has a dictionary keeps one."""
     write_pyarrow(folder, **PYARROW_WAYS[way])

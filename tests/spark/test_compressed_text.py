@@ -14,6 +14,7 @@ def lines_of(spark, folder):
 
 
 @pytest.mark.parametrize("codec", ["gzip", "bzip2", "deflate", "snappy", "lz4"])
+@pytest.mark.sample(5)
 def test_text_that_spark_wrote(spark, tmp_path, codec):
     """Files of Spark's own codecs, Hadoop's framing among them."""
     folder = tmp_path / "t"
@@ -27,6 +28,7 @@ def test_text_that_spark_wrote(spark, tmp_path, codec):
 
 
 @pytest.mark.parametrize("codec", ["gzip", "bzip2", "deflate", "zstd", "hadoop-lz4", "hadoop-snappy"])
+@pytest.mark.sample(3)
 def test_text_that_others_wrote(spark, tmp_path, codec, hostile):
     """Members of other writers, last newlines missing; bzip2, which Spark reads from many places at once, too."""
     if codec == "zstd" and spark.version.startswith("3."):

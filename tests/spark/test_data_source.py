@@ -104,6 +104,7 @@ def test_dataframes_are_what_spark_sql_and_duckdb_say(table, everything, spark, 
             assert plain(duck_rows(duck, in_duck or where)) == expected, where
 
 
+@pytest.mark.slow
 def test_dataframes_by_tasks(table, everything, spark, utc):
     """What cannot be left to Spark's reader is read by tasks, and the same comes out."""
     for where in ("id BETWEEN 995 AND 1004", "ratio > 740", "FALSE", "TRUE"):
@@ -150,6 +151,7 @@ def test_wall_times_where_clocks_go_forward(table, spark, hostile):
 
 
 @pytest.mark.parametrize("case", ["pk_overlapping", "java_deletes", "append_partitions", "java_evolved", "orc"])
+@pytest.mark.sample(5)
 def test_paimon_tables_as_dataframes(case, spark, tmp_path):
     """Merged where versions must be merged, by Spark's reader where not."""
     shutil.copytree(FIXTURES / case / "table", tmp_path / "table")
@@ -220,6 +222,7 @@ def test_a_filter_never_stays_for_the_next_query(small, spark):
         ({"version": "77"}, "no version 77"),
     ],
 )
+@pytest.mark.sample(5)
 def test_wrong_options(small, spark, options, part):
     """One sentence says what is wrong."""
     with pytest.raises(Exception, match=part):
@@ -227,6 +230,7 @@ def test_wrong_options(small, spark, options, part):
 
 
 @needs_source
+@pytest.mark.slow
 def test_wrong_schemas(small, spark):
     """A column that is not there, or has another type, is named."""
     for schema, part in (("nix long", "no column 'nix'"), ("id int", "is bigint, not int")):
@@ -270,6 +274,7 @@ def test_a_stream_gives_every_row_once(small, spark, tmp_path):
 
 
 @needs_source
+@pytest.mark.slow
 def test_streams_that_begin_later_and_filters(small, spark, tmp_path):
     """From a version on, or from the newest on; the option where works as in batches."""
     from packstone.spark.data_source import TableStreamReader

@@ -258,6 +258,7 @@ def rows_by_spark(spark, path):
 
 
 @pytest.mark.parametrize("write", WRITES)
+@pytest.mark.sample(4)
 def test_spark_reads_what_it_wrote(spark, tmp_path, hostile, write):
     """Every type in both calendars: Spark reads the same schema and rows before and after."""
     hostile(

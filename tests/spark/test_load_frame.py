@@ -76,6 +76,7 @@ def frame_of(spark, rows=1000, parts=4):
 
 
 @pytest.mark.parametrize(("scope", "runs"), [("NO_SORT", 0), ("LOCAL_SORT", 4), ("GLOBAL_SORT", 1)])
+@pytest.mark.sample(3)
 def test_scopes(spark, table, scope, runs):
     """One task a partition; in global order the files do not overlap."""
     report = table.load(frame_of(spark), sort_scope=scope, verify="content")
@@ -125,6 +126,7 @@ def test_bad_records(spark, tmp_path):
         table.load(frame.selectExpr("id as x"))
 
 
+@pytest.mark.slow
 def test_a_task_that_is_tried_again(spark, table, tmp_path):
     """A task that fails on its first try leaves nothing of it in the table."""
     marks = tmp_path / "marks"
@@ -147,6 +149,7 @@ def test_a_task_that_is_tried_again(spark, table, tmp_path):
     assert table.left() == set()
 
 
+@pytest.mark.slow
 def test_a_job_that_fails(spark, table):
     """A frame that cannot be computed ends the load; its entry and its files are gone."""
 
@@ -161,6 +164,7 @@ def test_a_job_that_fails(spark, table):
 
 
 @pytest.mark.parametrize("scope", ["LOCAL_SORT", "GLOBAL_SORT"])
+@pytest.mark.sample(2)
 def test_files_by_spark(spark, table, tmp_path, scope):
     """Files are loaded by Spark tasks too."""
     frame_of(spark).write.parquet(str(tmp_path / "in"))

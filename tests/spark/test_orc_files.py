@@ -227,6 +227,7 @@ def test_filters_on_floats(spark, tmp_path, hostile, rows):
 
 
 @pytest.mark.parametrize("codec", ["zlib", "none"])
+@pytest.mark.sample(2)
 def test_times_before_1970_behind_an_index(spark, tmp_path, hostile, codec):
     """Fractions before 1970 that were encoded again: Java finds them by the row index, and by their own statistics."""
     rows = 45_000  # some groups of 10,000, in more than one stripe

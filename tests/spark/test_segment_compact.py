@@ -30,6 +30,7 @@ ROWS = (
 
 
 @pytest.mark.parametrize("columns", ["id", "name,at", "price", ""])
+@pytest.mark.sample(4)
 def test_loads_of_frames_are_merged_by_spark(spark, tmp_path, columns):
     """Eight loads become two segments; Spark's reader finds the rows that it found before, in the sort order."""
     more = {"SORT_COLUMNS": columns} if columns else {}

@@ -37,6 +37,7 @@ def raw_rows(path, columns):
     return sorted(rows, key=repr)
 
 
+@pytest.mark.sample(3)
 def test_a_full_compaction_leaves_exactly_the_merged_rows(case):
     """After it every bucket is one run whose raw rows are what the maker's merge read gives; again: nothing to do."""
     path, expected = case
@@ -50,6 +51,7 @@ def test_a_full_compaction_leaves_exactly_the_merged_rows(case):
     assert (again.status, again.units) == ("nothing-to-do", ())
 
 
+@pytest.mark.sample(3)
 def test_minor_rounds_reach_a_fixed_point(case):
     """With a low trigger the table's own strategy picks, and a second run has nothing left to do."""
     path, _ = case
@@ -61,6 +63,7 @@ def test_minor_rounds_reach_a_fixed_point(case):
     assert Table(str(path)).compact(options).units == ()
 
 
+@pytest.mark.sample(4)
 def test_a_plan_changes_nothing_and_says_what_compact_does(case):
     """Planned inputs are the inputs of the first round; not a byte of the table changes."""
     path, _ = case

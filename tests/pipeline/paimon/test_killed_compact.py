@@ -13,6 +13,7 @@ import pytest
 from paimon_calls import paimon_leftovers
 from paimon_interop.table_files import TableFiles
 from paimon_lake import PaimonLake
+from samples import some
 
 from packstone.pipeline.table import Table
 from packstone.storage.local import LocalFileIO
@@ -64,7 +65,7 @@ def test_a_compaction_killed_at_every_step(lake, children, tmp_path, moment):
     steps = children.run("paimon_compact", path=lake.table)["steps"]
     assert any("/bucket-" in step or "created-" in step for step in steps)
     assert any("/snapshot/snapshot-" in step for step in steps)
-    for step, name in enumerate(steps):
+    for step, name in some(enumerate(steps)):
         shutil.rmtree(lake.path.parent)
         shutil.copytree(tmp_path / "aside", lake.path.parent)
         fault = {"step": step, "action": "kill", "moment": moment}

@@ -13,6 +13,7 @@ import pytest
 from paimon_calls import paimon_leftovers
 from paimon_interop.table_files import TableFiles
 from paimon_lake import PaimonLake
+from samples import some
 
 from packstone.pipeline.table import Table
 from packstone.storage.local import LocalFileIO
@@ -84,7 +85,7 @@ def test_a_restore_killed_at_every_step(lake, children, tmp_path, moment):
     assert sum("sync_file" in step and "/bucket-" in step for step in steps) == 4
     assert any("/snapshot/snapshot-" in step for step in steps)
     published = False
-    for step, name in enumerate(steps):
+    for step, name in some(enumerate(steps)):
         shutil.rmtree(lake.path.parent)
         shutil.copytree(tmp_path / "aside", lake.path.parent)
         fault = {"step": step, "action": "kill", "moment": moment}

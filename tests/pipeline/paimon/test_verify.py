@@ -60,6 +60,7 @@ def compact(path, **more):
 
 @pytest.mark.parametrize("verify", ["content", "count"])
 @pytest.mark.parametrize("name", CASES)
+@pytest.mark.sample(4)
 def test_tables_of_others(tmp_path, name, verify):
     """Every format, engine and schema: proved against the inputs, and again when only the outputs are left."""
     path = tmp_path / "table"

@@ -263,6 +263,7 @@ def scene(monkeypatch):
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=str)
+@pytest.mark.sample(4)
 def test_example(scene, example):
     """It merges what the example says and names it so; the plan says the same before; no row is lost or changed."""
     lake = scene.make(example).lake

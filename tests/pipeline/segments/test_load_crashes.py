@@ -98,6 +98,7 @@ def scene(tmp_path, children):
 
 @pytest.mark.parametrize(("form", "first"), [(form, at) for at, form in enumerate(FORMS)])
 @pytest.mark.parametrize("action", ["kill", "fail"])
+@pytest.mark.sample(4)
 def test_a_load_that_dies(scene, children, form, first, action):
     """All or nothing, nothing unknown, and the next load works; of many steps, some."""
     check_steps(scene, children, FORMS[form], action=action, first=first, stride=7)

@@ -123,6 +123,7 @@ def retired_files(lake):
 
 
 @pytest.mark.parametrize(("form", "offset"), [(form, at) for at, form in enumerate(FORMS)])
+@pytest.mark.sample(5)
 def test_a_load_killed_at_some_steps(children, form, offset):
     """Every fifth step and the last ones, in turns before and after."""
 

@@ -116,6 +116,7 @@ def check(lake, expected):
         assert count_rows(read(paths)) == expected, read.__name__
 
 
+@pytest.mark.sample(4)
 def test_other_readers_find_the_rows(made):
     """After loads of all scopes, and after their merge, which is in order over all its files."""
     lake, sort_columns = made

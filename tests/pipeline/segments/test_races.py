@@ -18,6 +18,7 @@ FORMS = {
 
 
 @pytest.mark.parametrize("form", FORMS)
+@pytest.mark.sample(2)
 def test_two_compactions_and_three_loads(children, form):
     """For a few seconds, with a cleaner and a reader beside them."""
     check_race(children, form, seconds=5)

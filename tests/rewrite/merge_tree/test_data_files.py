@@ -98,6 +98,7 @@ def wide_record(key, values):
         max_size=6,
     )
 )
+@pytest.mark.sample(3)
 def test_every_type_survives_every_format(file_format, rows):
     """What was written is read back equal, nulls and nested values too, and once more when that is the input."""
     records = [wide_record(at, values) for at, values in enumerate(rows)]

@@ -94,6 +94,7 @@ def outputs(case: Case, rows: list[Record]) -> tuple:
 
 @pytest.mark.parametrize("name", ROW_MUTATIONS)
 @pytest.mark.parametrize("drop_deletes", [True, False])
+@pytest.mark.sample(3)
 def test_a_changed_row_is_told(name: str, drop_deletes: bool) -> None:
     """Whatever is wrong with the rows, facts recomputed to match it do not hide it."""
     case = make_case(drop_deletes=drop_deletes)

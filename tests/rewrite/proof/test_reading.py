@@ -36,6 +36,7 @@ def many(engine: EngineSpec) -> Case:
 
 @pytest.mark.parametrize("mode", Verify)
 @pytest.mark.parametrize("engine", ["deduplicate", "partial-update", "aggregation"])
+@pytest.mark.sample(3)
 def test_rows_on_disk_give_the_same_answer(engine: str, mode: Verify, tmp_path: Path) -> None:
     """Spilled or held, the view is the same; no file stays behind, also not after a mismatch."""
     case = many(

@@ -154,6 +154,7 @@ def test_duckdb_and_polars_sort_alike():
 
 @pytest.mark.parametrize("runs", [1, 2, 300])
 @pytest.mark.parametrize("key", [7, None])
+@pytest.mark.sample(3)
 def test_one_key_for_all_rows(runs, key):
     """Runs of a single key, or of nulls only, are merged in windows of bounded size."""
     table = pa.table({"k": pa.array([key] * 3000, pa.int64()), "v": pa.array(range(3000))})

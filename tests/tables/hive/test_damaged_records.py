@@ -196,6 +196,7 @@ WAYS = list(
 
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("partition", ["dt=1", "dt=2"])
+@pytest.mark.sample(3)
 def test_a_record_that_leads_elsewhere_is_damaged(scene, way, partition):
     """Even if its digest fits: nothing outside is touched, and every command says which record it is."""
     path = intent_of(scene, partition)

@@ -8,6 +8,7 @@ import shutil
 
 import pytest
 from format_files import FORMATS
+from samples import some
 
 from packstone.pipeline.table import Table
 from packstone.tables.hive.options import HiveOptions
@@ -89,7 +90,7 @@ def kill_at(scene, children, call, *, start="start", moment="after", wanted=lamb
     scene.set_back(start)
     steps = children.run(call, path=str(scene.table), **arguments)["steps"]
     killed = 0
-    for step, name in enumerate(steps):
+    for step, name in some(enumerate(steps)):
         if not wanted(name):
             continue
         scene.set_back(start)
@@ -122,6 +123,7 @@ def test_every_format_killed_in_its_swap(tmp_path, children):
     assert second == len(FORMATS)
 
 
+@pytest.mark.slow
 def test_copied_formats_killed_while_undone(tmp_path, children):
     """A restore that is killed after any move is finished by recovery, and the originals come back."""
     scene = Scene(tmp_path, COPIED[:1])

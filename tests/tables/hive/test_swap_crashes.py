@@ -10,6 +10,7 @@ from itertools import product
 
 import duckdb
 import pytest
+from samples import some
 
 from packstone.errors import PackstoneError
 from packstone.pipeline.table import Table
@@ -101,7 +102,7 @@ def test_compaction_killed_at_every_step(scene, children, moment):
     """Whatever step a compaction is killed at, recovery loses no row, doubles none, and the originals come back."""
     steps = learn_steps(scene, children, "compact", **MERGE)
     assert len(steps) > 40
-    for step, name in enumerate(steps):
+    for step, name in some(enumerate(steps)):
         where = f"killed {moment} step {step}: {name}"
         done = children.run("compact", path=scene.path, fault=fault(step, moment), **MERGE)
         assert done["status"] == KILLED, where
@@ -206,7 +207,7 @@ def test_restore_killed_at_every_step(scene, children, moment):
     run = scene.table().compact(HiveOptions(**MERGE)).run
     scene.save("merged")
     steps = learn_steps(scene, children, "restore", start="merged", run=run)
-    for step, name in enumerate(steps):
+    for step, name in some(enumerate(steps)):
         where = f"killed {moment} step {step}: {name}"
         done = children.run("restore", path=scene.path, run=run, fault=fault(step, moment))
         assert done["status"] == KILLED, where
@@ -238,7 +239,7 @@ def test_clean_killed_at_every_step(scene, children, moment):
     merged = scene.tree(scene.lake.table)
     steps = learn_steps(scene, children, "clean", start="merged")
     backup = scene.lake.root / ".packstone" / "orders" / "backup" / run
-    for step, name in enumerate(steps):
+    for step, name in some(enumerate(steps)):
         where = f"killed {moment} step {step}: {name}"
         done = children.run("clean", path=scene.path, fault=fault(step, moment))
         assert done["status"] == KILLED, where
@@ -258,7 +259,7 @@ def test_clean_killed_at_every_step(scene, children, moment):
 def test_storage_fails_at_every_step_of_a_compaction(scene, children, action, moment):
     """A full disk or a lost mount at any step is a clean error or a failed unit; recovery mends it, in this process."""
     steps = learn_steps(scene, children, "compact", **MERGE)
-    for step, name in enumerate(steps):
+    for step, name in some(enumerate(steps)):
         if action is Action.TEAR and not name.startswith(("write_new", "replace")):
             continue  # only a write can tear
         where = f"{action} {moment} step {step}: {name}"
@@ -280,7 +281,7 @@ def test_storage_fails_at_every_step_of_a_recovery(scene, children, moment):
     step = [at for at, name in enumerate(steps) if name.startswith("move")][4]
     children.run("compact", path=scene.path, fault=fault(step, "after"), **MERGE)
     scene.save("crashed")
-    for again, name in enumerate(learn_steps(scene, children, "recover", start="crashed")):
+    for again, name in some(enumerate(learn_steps(scene, children, "recover", start="crashed"))):
         where = f"{moment} step {again}: {name}"
         io = FaultyFileIO(LocalFileIO(), fault=Fault(step=again, action=Action.FAIL, moment=moment))
         with contextlib.suppress(PackstoneError, OSError):
@@ -297,7 +298,7 @@ def test_storage_fails_at_every_step_of_undoing(scene, children, call):
     run = scene.table().compact(HiveOptions(**MERGE, keep_days=0)).run
     arguments = {"run": run} if call == "restore" else {}
     scene.save("merged")
-    for step, name in enumerate(learn_steps(scene, children, call, start="merged", **arguments)):
+    for step, name in some(enumerate(learn_steps(scene, children, call, start="merged", **arguments))):
         io = FaultyFileIO(LocalFileIO(), fault=Fault(step=step, action=Action.FAIL, moment=Moment.AFTER))
         with contextlib.suppress(PackstoneError, OSError):
             getattr(scene.table(io), call)(**arguments)

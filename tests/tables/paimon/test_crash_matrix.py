@@ -16,6 +16,7 @@ import pytest
 from paimon_calls import paimon_commit, paimon_expire, paimon_leftovers, runs_folder
 from paimon_interop.table_files import TableFiles
 from paimon_lake import PaimonLake
+from samples import some
 
 from packstone.errors import PackstoneError
 from packstone.storage.faulty import Action, Fault, FaultyFileIO, Moment
@@ -117,7 +118,7 @@ def test_commit_killed_at_every_step(scene, children, moment, merge):
     """Killed anywhere, a commit happened or it did not; rows stay, the next one succeeds, leftovers go by name."""
     steps = scene.steps(children, "paimon_commit", merge=merge)
     assert sum("/manifest/manifest-" in step for step in steps) >= 4  # merged, delta, two lists
-    for step, name in enumerate(steps):
+    for step, name in some(enumerate(steps)):
         where = f"killed {moment} step {step}: {name}"
         scene.kill(children, "paimon_commit", step, moment, merge=merge)
         scene.check_intact(where)
@@ -148,7 +149,7 @@ def test_commit_killed_at_any_moment(scene, children):
 )
 def test_storage_fails_at_every_step_of_a_commit(scene, children, action, moment):
     """A full disk or a lost mount at any step is one clear sentence, or no harm at all."""
-    for step, name in enumerate(scene.steps(children, "paimon_commit")):
+    for step, name in some(enumerate(scene.steps(children, "paimon_commit"))):
         where = f"{action} {moment} step {step}: {name}"
         io = FaultyFileIO(LocalFileIO(), fault=Fault(step=step, action=action, moment=moment))
         try:
@@ -191,7 +192,7 @@ def test_expiry_killed_at_every_step(compacted, children, moment):
     steps = scene.steps(children, "paimon_expire", start="compacted", keep=2)
     assert [step.rpartition("/")[2] for step in steps[:2]] == ["EARLIEST", "LATEST"]
     assert steps[-1].endswith("/snapshot/snapshot-5")
-    for step, name in enumerate(steps):
+    for step, name in some(enumerate(steps)):
         where = f"killed {moment} step {step}: {name}"
         scene.kill(children, "paimon_expire", step, moment, keep=2)
         check_retained(scene, rows, where)
@@ -234,7 +235,7 @@ def test_removal_of_leftovers_killed_at_every_step(scene, children, moment):
     later = {"now_seconds": time.time() + LATER}
     steps = scene.steps(children, "paimon_leftovers", start="crashed", **later)
     assert len(steps) >= 6
-    for number, name in enumerate(steps):
+    for number, name in some(enumerate(steps)):
         where = f"killed {moment} step {number}: {name}"
         scene.kill(children, "paimon_leftovers", number, moment, **later)
         scene.check_intact(where)

@@ -160,6 +160,7 @@ def test_create_killed_at_every_step(tmp_path, children, moment):
     [(Action.FAIL, Moment.BEFORE), (Action.FAIL, Moment.AFTER), (Action.TEAR, Moment.BEFORE)],
 )
 @pytest.mark.parametrize("name", CALLS)
+@pytest.mark.sample(3)
 def test_storage_fails_at_every_step(scene, children, name, action, moment):
     """One failure is mended or told in a sentence; what was told not to be committed is not."""
     call, arguments = name.split()[0], CALLS[name]
