@@ -8,7 +8,6 @@ import shutil
 
 import pytest
 from format_files import FORMATS
-from samples import some
 
 from packstone.pipeline.table import Table
 from packstone.tables.hive.options import HiveOptions
@@ -90,7 +89,7 @@ def kill_at(scene, children, call, *, start="start", moment="after", wanted=lamb
     scene.set_back(start)
     steps = children.run(call, path=str(scene.table), **arguments)["steps"]
     killed = 0
-    for step, name in some(enumerate(steps)):
+    for step, name in enumerate(steps):
         if not wanted(name):
             continue
         scene.set_back(start)
