@@ -37,7 +37,7 @@ from packstone.errors import UnfaithfulError, UnreadableFileError
 from packstone.rewrite.blame_file import blame_file, one_line
 from packstone.rewrite.formats.parquet_batches import check_expansion, read_batches
 from packstone.rewrite.formats.parquet_checks import MAGIC, check_footer
-from packstone.rewrite.formats.parquet_thrift import I32, Struct, read_struct, write_struct
+from packstone.rewrite.formats.parquet_thrift import I32, LIST, STRUCT, Struct, ThriftList, read_struct, write_struct
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -336,9 +336,10 @@ _INT96 = np.dtype([("nanos", "<i8"), ("day", "<i4")])
 _BATCH_ROWS = 65_536
 _TAIL_BYTES = 8  # the footer's length and the magic
 # FileMetaData, RowGroup, ColumnChunk, ColumnMetaData
-_SCHEMA, _ROW_GROUPS, _KEY_VALUES, _COLUMNS, _META_DATA, _STATISTICS = 2, 4, 5, 1, 3, 12
+_SCHEMA, _ROW_GROUPS, _KEY_VALUES, _COLUMN_ORDERS = 2, 4, 5, 7
+_COLUMNS, _SORTING_COLUMNS, _META_DATA, _STATISTICS = 1, 4, 3, 12
 # SchemaElement (and ColumnMetaData), and the numbers of the physical types
-_TYPE, _TYPE_LENGTH, _INT96_TYPE, _BINARY_TYPE = 1, 2, 3, 7
+_TYPE, _TYPE_LENGTH, _NUM_CHILDREN, _INT96_TYPE, _BINARY_TYPE = 1, 2, 5, 3, 7
 
 
 def find_int96_unit(io: FileIO, paths: Sequence[str]) -> str:
@@ -358,25 +359,65 @@ def find_int96_unit(io: FileIO, paths: Sequence[str]) -> str:
 
 
 def _raw_values(io: FileIO, path: str) -> Iterator[tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]]:
-    with open_parquet(io, path) as file:
-        columns = int96_columns(file)
-    with open_raw_int96(io, path) as file:
-        for batch in read_batches(file, path, batch_rows=_BATCH_ROWS, columns=columns):
+    with blame_file(path, "cannot be read"):
+        source = io.open_input(path)
+        check_footer(source, path)
+    with _open_raw(source, path, only_int96=True) as file:
+        for batch in read_batches(file, path, batch_rows=_BATCH_ROWS):
             yield from raw_int96(batch)
 
 
 def open_raw_int96(io: FileIO, path: str) -> pq.ParquetFile:
     """Open a file that ``open_parquet`` can open, with its INT96 columns as raw twelve bytes."""
-    source = io.open_input(path)
+    return _open_raw(io.open_input(path), path)
+
+
+def _open_raw(source: Any, path: str, *, only_int96: bool = False) -> pq.ParquetFile:
+    """Open a checked file with INT96 as raw bytes; ``only_int96``: without the top-level columns that have none."""
     size_bytes = source.size()
     length = int.from_bytes(source.read_at(4, size_bytes - _TAIL_BYTES), "little")
     try:
         footer, _ = read_struct(source.read_at(length, size_bytes - _TAIL_BYTES - length))
+        if only_int96:
+            _keep_int96_fields(footer)
         data = write_struct(_as_binaries(footer))
         metadata = pq.read_metadata(pa.BufferReader(MAGIC + data + len(data).to_bytes(4, "little") + MAGIC))
         return pq.ParquetFile(source, metadata=metadata, pre_buffer=False, page_checksum_verification=True)
     except (ValueError, KeyError, pa.ArrowException) as error:
         raise UnreadableFileError(f"{path} has a broken Parquet footer: {one_line(error)}.", file=path) from error
+
+
+def _keep_int96_fields(footer: Struct) -> None:
+    """Remove the top-level fields without INT96: most of a small footer, which would be written and read again."""
+    root, *elements = footer[_SCHEMA][1].items
+    kept: list[Struct] = []
+    chunks: list[int] = []  # numbers of the leaves in the kept fields
+    at = leaves = fields = 0
+    while at < len(elements):
+        end = _end_of_field(elements, at)
+        field = elements[at:end]
+        count = sum(_TYPE in element for element in field)
+        if any(element.get(_TYPE) == (I32, _INT96_TYPE) for element in field):
+            kept += field
+            chunks += range(leaves, leaves + count)
+            fields += 1
+        at, leaves = end, leaves + count
+    root[_NUM_CHILDREN] = I32, fields
+    footer[_SCHEMA] = LIST, ThriftList(STRUCT, [root, *kept])
+    footer.pop(_COLUMN_ORDERS, None)  # one for each leaf, and of no use for reading
+    for group in footer[_ROW_GROUPS][1].items:
+        columns = group[_COLUMNS][1].items
+        group[_COLUMNS] = LIST, ThriftList(STRUCT, [columns[number] for number in chunks])
+        group.pop(_SORTING_COLUMNS, None)  # they number the leaves
+
+
+def _end_of_field(elements: list[Struct], at: int) -> int:
+    """The position after a field of a schema, which is written depth first."""
+    left = 1
+    while left:
+        left += elements[at].get(_NUM_CHILDREN, (I32, 0))[1] - 1
+        at += 1
+    return at
 
 
 def raw_int96(batch: pa.RecordBatch) -> Iterator[tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]]:
