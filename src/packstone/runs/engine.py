@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from packstone.model.outcome import EngineUse
 from packstone.model.sizes import format_bytes, plural
 from packstone.runs.deaths import run_task
-from packstone.runs.tasks import Attempt, count_done_bytes, read_result, write_task
+from packstone.runs.tasks import Attempt, read_result, write_task
 from packstone.storage.stores import open_store
 
 if TYPE_CHECKING:
@@ -93,12 +93,15 @@ class InlineEngine:
     ) -> Iterator[UnitResult[OutputT]]:
         """Run each task when the caller iterates to its results."""
         io = self._io or open_store(staging)
+        done_units = done_bytes = 0
         for task in tasks:
             name = f"a0_{uuid.uuid4().hex[:8]}"
             attempt = Attempt(io=io, staging=staging, name=name, has_idle_core=(os.cpu_count() or 1) > 1)
             write_task(io, staging, task)
             run_task(job, attempt, task.number)
-            on_progress(*count_done_bytes(io, staging))
+            done_units += len(task.units)
+            done_bytes += sum(unit.input_bytes for unit in task.units)
+            on_progress(done_units, done_bytes)
             yield from read_result(io, staging, job=job, number=task.number, attempt=attempt.name)
 
     def close(self) -> None:
