@@ -6,7 +6,6 @@ from pathlib import Path
 import duckdb
 import pyarrow as pa
 import pyarrow.dataset as ds
-import pyarrow.parquet as pq
 import pytest
 
 import packstone as api
@@ -222,6 +221,24 @@ def test_a_folder_is_looked_into_once(root):
 
     lake_module.check_one_table(Counting(), f"{root}/orders")
     assert Counting.listed == 1
-    pq.write_table(pa.table({"id": [1]}), root / "own.parquet")
-    lake_module.check_one_table(Counting(), str(root))
+    files(root / "plain", count=1)
+    lake_module.check_one_table(Counting(), f"{root}/plain")
     assert Counting.listed == 2
+
+
+@pytest.mark.parametrize("command", ["health", "plan", "compact"])
+@pytest.mark.parametrize("target", ["/", "//", "/etc", "/etc/apt/../apt", "/usr/share"])
+def test_folders_of_the_system_are_refused(packstone, command, target):
+    """Nobody compacts the root of a file system or its programs, whatever files lie there."""
+    done = packstone(command, target)
+    assert done.code == 2
+    assert "is the root of a file system" in done.err or "belongs to the operating system" in done.err
+
+
+def test_a_stray_file_does_not_join_tables(packstone, root, tree):
+    """A file beside a table with partitions is no reason to take the whole lake for one table."""
+    (root / "plan.json").write_text('{"a": 1}\n')
+    before = tree(root)
+    done = packstone("compact", str(root))
+    assert (done.code, "holds 2 tables: customers, orders" in done.err) == (2, True)
+    assert tree(root) == before

@@ -2,7 +2,9 @@
 
 A target that is a plain folder is one table if one of these is true:
 
-- it has data files or ``k=v`` folders of its own, or it lies in a ``k=v`` folder;
+- it has ``k=v`` folders of its own, or it lies in a ``k=v`` folder;
+- it has data files of its own, and no folder below it is certainly a table (a stray ``plan.json`` beside the tables of
+  a lake does not make the lake a table);
 - all its sub-folders have names that programs give to the parts of one table: dates, hours and numbers
   (``2024/05/01``), and the sub-directories that Hive writes (``HIVE_UNION_SUBDIR_1``);
 - Packstone keeps records of it as one table already.
@@ -11,17 +13,21 @@ Otherwise the folders below it are tables: those of another family or format, th
 the kind above, and those with data files. Two of them make a lake. So does a single one, unless it has only data files:
 ``export/data/*.parquet`` may well be one table, and the folders do not show more.
 
+The root of a file system and the folders of the operating system are refused: their files belong to programs.
+
 By default, Spark and Hive do not read a sub-folder as a part of its parent unless it is ``k=v``, so the rule never
 splits what they see as one table.
 """
 
 from __future__ import annotations
 
+import posixpath
 import re
 from collections import deque
 from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Final
+from urllib.parse import urlsplit
 
 from packstone.errors import InvalidInputError, SeveralTablesError
 from packstone.model.sizes import plural
@@ -43,6 +49,9 @@ _NAMED: Final = 5  # tables in the message; the error has all
 _PART_NAME: Final = re.compile(r"(?=.*\d)[\dTWQ._:+-]+|HIVE_UNION_SUBDIR_\d+|HIVE_DEFAULT_LIST_BUCKETING_DIR_NAME")
 _RUN_NAME: Final = re.compile(r"\d{8}T\d{6}-[0-9a-f]{6}")  # a run's folder in the folder of --backup
 _SEVERAL: Final = 2
+_SYSTEM_FOLDERS: Final = frozenset(
+    {"bin", "boot", "dev", "etc", "lib", "lib32", "lib64", "libx32", "proc", "sbin", "sys", "usr"}
+)
 # Files that lie beside tables but are not data: a folder with only such files is not a table.
 _BESIDE_TABLES: Final = (
     ".md",
@@ -89,18 +98,21 @@ class _Sample:
 
 def check_one_table(io: FileIO, path: str) -> None:
     """Raise SeveralTablesError, which lists the tables, for a plain folder that holds tables but is not a table."""
+    _check_not_system(path)
     if any("=" in folder for folder in path.split("/")):
         return
     try:
         sample = _sample(io, path)
     except OSError:
         return  # listing it later raises the reason
-    if sample.is_table or not sample.folders or why_not_below(io, path, sample.entries) is not None:
+    is_known = sample.has_partitions or sample.has_parts
+    if is_known or not sample.folders or why_not_below(io, path, sample.entries) is not None:
         return
     if has_runs(io, find_layout(io, path)[0].state):
         return
     tables, is_all = _find_below(io, path)
-    if len(tables) < _SEVERAL and not any(table.is_certain for table in tables):
+    is_several = len(tables) >= _SEVERAL and not sample.has_data
+    if not is_several and not any(table.is_certain for table in tables):
         return
     names = [table.path.removeprefix(f"{path}/") for table in tables]
     more = f" and {len(names) - _NAMED:,} more" if len(names) > _NAMED else ""
@@ -111,6 +123,16 @@ def check_one_table(io: FileIO, path: str) -> None:
         tables=tuple(table.path for table in tables if not table.why_not),
         left_alone=tuple((table.path, table.why_not) for table in tables if table.why_not),
     )
+
+
+def _check_not_system(path: str) -> None:
+    """Raise InvalidInputError for the root of a file system and for folders of the operating system."""
+    place = posixpath.normpath(urlsplit(path).path or "/")
+    is_local = "://" not in path
+    if place.strip("/") == "":
+        raise InvalidInputError(f"{path} is the root of a file system, not a table; give the folder of a table.")
+    if is_local and place.lstrip("/").split("/")[0] in _SYSTEM_FOLDERS:
+        raise InvalidInputError(f"{path} belongs to the operating system; give the folder of a table.")
 
 
 def find_tables(io: FileIO, path: str) -> tuple[FoundTable, ...]:
