@@ -7,11 +7,12 @@ The table is created on the first day, with the columns of the first Parquet fil
     packstone demo --folder lake --lake-only
     python examples/segments_daily.py --inline --sort-by country sales lake/orders/dt=2024-05-02
 
-Prints one line of JSON; the exit code is 1 if something failed, so that the scheduler notices. Running it again after
-a failure is safe: a load becomes visible completely or not at all.
+Prints one line of JSON; the exit code is 1 if something failed, so that the scheduler notices. Running it again is
+safe: a load becomes visible completely or not at all, and its label, the inputs by default, is loaded once.
 """
 
 import argparse
+import hashlib
 import json
 import os
 import sys
@@ -29,6 +30,7 @@ def main() -> int:
     parser.add_argument("table")
     parser.add_argument("inputs", nargs="+")
     parser.add_argument("--sort-by", default="", help="columns to sort by, if the table is created now")
+    parser.add_argument("--label", default=None, help="the name of this load, such as its day; default: the inputs")
     parser.add_argument("--inline", action="store_true", help="without Spark")
     typed = parser.parse_args()
     if typed.inline:
@@ -37,7 +39,8 @@ def main() -> int:
         if not Path(typed.table).exists():
             create(typed.table, typed.inputs[0], typed.sort_by)
         table = packstone.open(typed.table)
-        loaded = table.segments.load(typed.inputs, bad_records="redirect")
+        label = typed.label or label_of(typed.inputs)
+        loaded = table.segments.load(typed.inputs, label=label, bad_records="redirect")
         outcome = table.compact()
         cleaned = table.clean()
     except PackstoneError as error:
@@ -46,6 +49,7 @@ def main() -> int:
     done = {
         "table": typed.table,
         "status": outcome.status,
+        "load": loaded.status,
         "segment": str(loaded.segment),
         "rows": loaded.rows,
         "bad_rows": loaded.bad_rows,
@@ -56,6 +60,11 @@ def main() -> int:
     }
     print(json.dumps(done))
     return 1 if outcome.status in ("failed", "partial") else 0
+
+
+def label_of(inputs: list[str]) -> str:
+    """A label for the inputs; a digest, because a label is short."""
+    return hashlib.sha256("\n".join(inputs).encode()).hexdigest()[:32]
 
 
 def create(path: str, first: str, sort_by: str) -> None:

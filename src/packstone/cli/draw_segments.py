@@ -154,8 +154,8 @@ def draw_delete(console: Any, report: DeleteReport) -> None:
 
 def draw_load(console: Any, report: LoadReport) -> None:
     """Draw what a load did."""
-    if report.segment is None:
-        _head(console, "empty", "bold yellow", report.table)
+    if report.segment is None or report.status == "already-loaded":
+        _head(console, report.status.replace("-", " "), "bold yellow", report.table)
         console.print(plain_text(report.message), markup=False)
         return
     replaced = ", replacing all previous rows" if report.overwrite else ""

@@ -74,6 +74,7 @@ def run_load(path: str, inputs: tuple[str, ...], typed: dict[str, Any]) -> int:
     table = _open(path, engine=read_engine(typed), progress=progress)
     load_options = LoadOptions(
         overwrite=typed["overwrite"],
+        label=typed["label"],
         sort_scope=typed["sort_scope"],
         bad_records=typed["bad_records"],
         zone=typed["timezone"],

@@ -75,6 +75,12 @@ def alter(path: str, **typed: Any) -> int:
 @click.argument("inputs", nargs=-1, required=True, metavar="INPUT...")
 @click.option("--overwrite", is_flag=True, help="Replace all rows of the table.")
 @click.option(
+    "--label",
+    default=None,
+    metavar="TEXT",
+    help="Name this load, for example by its day; change nothing if the name is already loaded.",
+)
+@click.option(
     "--input-format",
     type=click.Choice(["parquet", "orc", "csv", "json"]),
     default=None,

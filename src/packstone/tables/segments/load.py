@@ -58,7 +58,13 @@ from packstone.storage.stores import store_beside
 from packstone.tables.foreign import find_log, why_not_below
 from packstone.tables.segments.format.columns import to_arrow, to_ddl
 from packstone.tables.segments.format.commit import check_can_commit, commit_edit
-from packstone.tables.segments.format.edits import SegmentFacts, abandon_attempt, begin_load, finish_load
+from packstone.tables.segments.format.edits import (
+    LabelTakenError,
+    SegmentFacts,
+    abandon_attempt,
+    begin_load,
+    finish_load,
+)
 from packstone.tables.segments.format.layout import (
     LinkGuard,
     bad_records_folder,
@@ -310,10 +316,15 @@ class Load:
     def run(self, write: Callable[[LoadSession, LoadTarget], Sequence[LoadResult]], *, one_run: bool) -> LoadReport:
         """Run the load; ``one_run``: there is only one task, so its order is the order of the whole load."""
         began = time.perf_counter()
+        known = self.status.find_label(self.options.label) if self.options.label is not None else None
+        if known is not None:
+            return self._already_loaded(known.segment)
         self._check_room()
         try:
             with LoadSession(self.io, self.table) as session:
                 report = self._run(session, write, one_run=one_run)
+        except LabelTakenError as error:  # another load with this label committed first
+            return self._already_loaded(error.facts["segment"])
         except OSError as error:
             raise UnavailableError(f"{storage_sentence(error)} Nothing was loaded.") from error
         finally:
@@ -428,7 +439,7 @@ class Load:
         bad_files = [result.bad_file for result in results if result.bad_file]
         keep = {*own, *(file.path for file in content.files), *bad_files}
         operation = "overwrite" if self.options.overwrite else "load"
-        status = session.finish(facts, keep=keep, operation=operation)
+        status = session.finish(facts, keep=keep, operation=operation, label=self.options.label)
         return LoadReport(
             table=self.table,
             segment=segment,
@@ -443,6 +454,7 @@ class Load:
             index_bytes=facts.index_bytes,
             verified=self.options.verify,
             overwrite=self.options.overwrite,
+            label=self.options.label,
             message=_message(content.rows, bad_rows, self.properties),
         )
 
@@ -498,6 +510,18 @@ class Load:
             overwrite=self.options.overwrite,
             verified=self.options.verify,
             message="There were no rows to load, so nothing changed.",
+        )
+
+    def _already_loaded(self, segment: SegmentId) -> LoadReport:
+        return LoadReport(
+            table=self.table,
+            segment=segment,
+            status="already-loaded",
+            version=read_latest(self.io, self.table).version,
+            overwrite=self.options.overwrite,
+            label=self.options.label,
+            verified=self.options.verify,
+            message=f"The label {self.options.label} is already loaded, in segment {segment}; nothing changed.",
         )
 
     def _merge_after(self, report: LoadReport) -> LoadReport:
@@ -648,13 +672,17 @@ class LoadSession:
         """Record paths (relative to the table) before the files are created."""
         self.run.record_created(tuple(f"{self.table}/{path}" for path in paths))
 
-    def finish(self, facts: SegmentFacts, *, keep: Collection[str], operation: str) -> TableStatus:
+    def finish(
+        self, facts: SegmentFacts, *, keep: Collection[str], operation: str, label: str | None = None
+    ) -> TableStatus:
         """Commit the load; ``keep`` are the paths (relative to the table) of its files."""
         with finish_first():
             status = commit_edit(
                 self.io,
                 self.table,
-                lambda status: finish_load(status, facts, attempt=self.attempt, now_ms=self._clock.now_ms()),
+                lambda status: finish_load(
+                    status, facts, attempt=self.attempt, now_ms=self._clock.now_ms(), label=label
+                ),
                 clock=self._clock,
                 operation=operation,
             )

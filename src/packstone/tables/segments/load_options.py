@@ -11,6 +11,7 @@ from packstone.rewrite.load.convert_rows import BadRecords
 from packstone.rewrite.load.convert_text import is_zone
 from packstone.rewrite.load.input_files import InputOptions
 from packstone.tables.segments.format.properties import Properties, SortScope, parse_properties
+from packstone.tables.segments.format.status import check_label
 from packstone.tables.segments.tasks import LoadVerify
 
 if TYPE_CHECKING:
@@ -32,6 +33,7 @@ class LoadOptions:
     """Options of one load; None means the value of the table's property."""
 
     overwrite: bool = False  # replace all rows of the table
+    label: str | None = None  # a load whose label is already loaded changes nothing, so a job can be run again
     sort_scope: SortScope | None = None  # a member or its name; also `local`, `global`, `none`
     bad_records: BadRecords | None = None  # a member or its name
     block_mb: int | None = None  # size of a data file
@@ -54,6 +56,11 @@ class LoadOptions:
         except ValueError:
             known = ", ".join(LoadVerify)
             raise InvalidInputError(f"verify is {self.verify!r}; use one of {known}.", option="verify") from None
+        if self.label is not None:
+            try:
+                check_label(self.label)
+            except ValueError as error:
+                raise InvalidInputError(f"{self.label!r} is not a label: {error}.", option="label") from None
         if not is_zone(self.zone):
             raise InvalidInputError(f"{self.zone!r} is not a time zone; name one such as UTC or Europe/Berlin.")
         for name in ("task_bytes", "memory_bytes", "parallel", "block_mb"):
@@ -94,7 +101,7 @@ class LoadReport:
 
     table: str
     segment: SegmentId | None
-    status: str  # success, partial-success, empty
+    status: str  # success, partial-success, empty, already-loaded
     version: int
     rows: int = 0
     bad_rows: int = 0
@@ -106,6 +113,7 @@ class LoadReport:
     seconds: float = 0.0
     verified: LoadVerify = LoadVerify.COUNT
     overwrite: bool = False
+    label: str | None = None
     message: str = ""
     warnings: tuple[str, ...] = ()
     engine: EngineUse | None = None  # None: no task ran, this process wrote the rows itself
@@ -124,6 +132,7 @@ class LoadReport:
             "status": self.status,
             "version": self.version,
             "overwrite": self.overwrite,
+            "label": self.label,
             "rows": self.rows,
             "bad_rows": self.bad_rows,
             "bad_records": self.bad_records,

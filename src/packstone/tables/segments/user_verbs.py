@@ -206,6 +206,7 @@ class SegmentVerbs:
         data: Any,
         *,
         overwrite: bool = False,
+        label: str | None = None,
         sort_scope: str | None = None,
         bad_records: str | None = None,
         options: LoadOptions | None = None,
@@ -214,9 +215,14 @@ class SegmentVerbs:
 
         ``data`` is a Spark DataFrame (its tasks write the files), anything with ``__arrow_c_stream__`` (PyArrow,
         Polars, DuckDB, pandas; this process writes), or paths of files and folders. Keyword arguments override
-        ``options``.
+        ``options``. A load whose ``label`` is already loaded changes nothing, so a job can be run again.
         """
-        given: dict[str, Any] = {"overwrite": overwrite or None, "sort_scope": sort_scope, "bad_records": bad_records}
+        given: dict[str, Any] = {
+            "overwrite": overwrite or None,
+            "label": label,
+            "sort_scope": sort_scope,
+            "bad_records": bad_records,
+        }
         chosen = replace(
             options or LoadOptions(), **{name: value for name, value in given.items() if value is not None}
         )

@@ -30,9 +30,11 @@ from packstone.tables.segments.format.columns import TableColumn
 from packstone.tables.segments.format.properties import alter, normalise, parse_properties
 from packstone.tables.segments.format.status import (
     DELETABLE,
+    MAX_LABELS,
     MERGEABLE,
     VISIBLE,
     EntryKey,
+    LoadLabel,
     RunningCompaction,
     StatusEntry,
     TableStatus,
@@ -106,8 +108,16 @@ def begin_load(status: TableStatus, *, attempt: str, overwrite: bool, now_ms: in
     return Change(status=replace(status, next_load=status.next_load + 1, entries=(*status.entries, entry)))
 
 
-def finish_load(status: TableStatus, facts: SegmentFacts, *, attempt: str, now_ms: int) -> Change:
-    """Make a load visible; ConflictError if it was abandoned as dead."""
+class LabelTakenError(ConflictError):
+    """A load with this label is already visible; ``segment`` is the segment that contains its rows."""
+
+
+def finish_load(
+    status: TableStatus, facts: SegmentFacts, *, attempt: str, now_ms: int, label: str | None = None
+) -> Change:
+    """Make a load visible; ConflictError if it was abandoned as dead, LabelTakenError if its label is loaded."""
+    if label is not None and (loaded_before := status.find_label(label)) is not None:
+        raise LabelTakenError(f"The label {label!r} is loaded already.", label=label, segment=loaded_before.segment)
     entry = status.find_load(attempt)
     if entry is None:
         raise ConflictError(
@@ -117,6 +127,9 @@ def finish_load(status: TableStatus, facts: SegmentFacts, *, attempt: str, now_m
     after = SegmentStatus.PARTIAL_SUCCESS if facts.bad_rows else SegmentStatus.SUCCESS
     check_transition(entry.id, entry.status, after)
     loaded = replace(_with_facts(entry, facts), status=after, load_end_ms=now_ms, bad_rows=facts.bad_rows)
+    if label is not None:
+        labels = (*status.labels, LoadLabel(label=label, segments=(entry.id,)))
+        status = replace(status, labels=labels[-MAX_LABELS:])
     if entry.status is SegmentStatus.IN_PROGRESS:
         return Change(status=_with_entries(status, [loaded if one.id == loaded.id else one for one in status.entries]))
     old = tuple(one for one in status.entries if one.status in VISIBLE)
@@ -208,8 +221,13 @@ def finish_compaction(
         attempt=attempt,
         is_major=running.is_major,
     )
-    rest = _without(status, set(running.inputs))
-    return Change(status=_with_entries(rest, [*rest.entries, _with_facts(merged, facts)]), retired=retired)
+    rest = [entry for entry in status.entries if entry.id not in running.inputs]
+    labels = tuple(
+        replace(one, segments=(*one.segments, merged.id)) if one.segment in running.inputs else one
+        for one in status.labels
+    )
+    status = replace(status, labels=labels)
+    return Change(status=_with_entries(status, [*rest, _with_facts(merged, facts)]), retired=retired)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -244,6 +262,7 @@ def undo_merges(
     taken = {segment: running for running in status.running for segment in running.inputs}
     revived: set[EntryKey] = set()
     made: set[EntryKey] = set()
+    labels = status.labels
     for merge in merges:
         merged = live.get(merge.key)
         if merged is None:
@@ -260,10 +279,11 @@ def undo_merges(
             revived.add(member.key)
         gone[merged.key] = retire(live.pop(merged.key), SegmentStatus.MARKED_FOR_DELETE, now_ms=now_ms)
         made.add(merged.key)
+        labels = tuple(replace(one, segments=one.segments[:-1]) if one.segment == merged.id else one for one in labels)
     if not made:
         return Change(status=status)
     return Change(
-        status=_with_entries(status, list(live.values())),
+        status=_with_entries(replace(status, labels=labels), list(live.values())),
         retired=tuple(gone[key] for key in sorted(made)),
         revived=frozenset(revived),
     )
@@ -384,10 +404,14 @@ def _without(status: TableStatus, gone: Collection[SegmentId]) -> TableStatus:
 
 
 def _with_entries(status: TableStatus, entries: list[StatusEntry]) -> TableStatus:
-    """Set the entries, in order, and end the registrations of compactions that have lost an input."""
+    """Set the entries, in order; end compactions that have lost an input, forget labels whose rows are deleted."""
     there = {entry.id for entry in entries}
-    running = tuple(one for one in status.running if there.issuperset(one.inputs))
-    return replace(status, entries=tuple(sorted(entries, key=lambda entry: entry.id)), running=running)
+    return replace(
+        status,
+        entries=tuple(sorted(entries, key=lambda entry: entry.id)),
+        running=tuple(one for one in status.running if there.issuperset(one.inputs)),
+        labels=tuple(one for one in status.labels if one.segment in there),
+    )
 
 
 def _with_facts(entry: StatusEntry, facts: SegmentFacts) -> StatusEntry:

@@ -40,6 +40,8 @@ _T = TypeVar("_T")
 
 STATUS_FORMAT: Final = 2  # 1 had no digest
 DAY_MS: Final = 86_400_000
+MAX_LABEL_CHARS: Final = 128
+MAX_LABELS: Final = 1_000  # every status contains them; a job is not repeated after a thousand later ones
 RUNNING_STATUSES: Final = frozenset({SegmentStatus.IN_PROGRESS, SegmentStatus.OVERWRITE_IN_PROGRESS})
 
 _NUMBER: Final = frozenset({int})
@@ -176,6 +178,31 @@ class RunningCompaction:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LoadLabel:
+    """The name that a user gave to a load, so that the load can be repeated safely."""
+
+    label: str
+    segments: tuple[SegmentId, ...]  # the load's own segment, then each segment into which it was merged
+
+    def __post_init__(self) -> None:
+        """Check the label, and that it belongs to a segment."""
+        check_label(self.label)
+        if not self.segments:
+            raise ValueError(f"the label {self.label} has no segment")
+
+    @property
+    def segment(self) -> SegmentId:
+        """The live segment that contains the load's rows."""
+        return self.segments[-1]
+
+
+def check_label(label: str) -> None:
+    """Raise ValueError unless a label is a short line of printable text."""
+    if not label.strip() or len(label) > MAX_LABEL_CHARS or not label.isprintable():
+        raise ValueError(f"the label must be 1 to {MAX_LABEL_CHARS} printable characters")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TableStatus:
     """One version of a table."""
 
@@ -194,6 +221,7 @@ class TableStatus:
     running: tuple[RunningCompaction, ...] = ()
     retired_file: Name | None = None  # a name in Metadata/retired
     history_files: tuple[Name, ...] = ()  # names in Metadata/history, oldest first
+    labels: tuple[LoadLabel, ...] = ()  # of loads whose rows are live, oldest first, at most MAX_LABELS
 
     @property
     def live(self) -> tuple[StatusEntry, ...]:
@@ -208,6 +236,10 @@ class TableStatus:
     def find(self, segment: SegmentId) -> StatusEntry | None:
         """The entry of an id, if it is live or in progress."""
         return next((entry for entry in self.entries if entry.id == segment), None)
+
+    def find_label(self, label: str) -> LoadLabel | None:
+        """The load with this label, if its rows are live."""
+        return next((one for one in self.labels if one.label == label), None)
 
     def find_load(self, attempt: str) -> StatusEntry | None:
         """The entry of a load in progress."""
@@ -308,10 +340,18 @@ def _check_relations(status: TableStatus) -> None:
     for entry in status.entries:
         if entry.segment_file is None and entry.rows:
             raise ValueError(f"segment {entry.id} has rows but no segment file")
+    _check_labels(status, there)
     for column in status.columns:
         if not column.name:
             raise ValueError("a column has no name")
         parse_type(column.type_text, column=column.name)
+
+
+def _check_labels(status: TableStatus, there: set[SegmentId]) -> None:
+    if not there.issuperset(one.segment for one in status.labels):
+        raise ValueError("a label belongs to a segment that is not there")
+    if len({one.label for one in status.labels}) < len(status.labels):
+        raise ValueError("a label is listed twice")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -325,6 +365,7 @@ class _Plain(StatusHeader):
     running: tuple[RunningCompaction, ...]
     retired_file: Name | None
     history_files: tuple[Name, ...]
+    labels: tuple[LoadLabel, ...] = ()
 
 
 def _dump_lines(header: Mapping[str, Any], entries: Sequence[StatusEntry]) -> bytes:
