@@ -50,6 +50,9 @@ _ESCAPED = r"\\\g<0>"
 _LISTING_TASKS = "spark.sql.sources.parallelPartitionDiscovery.parallelism"
 _TASKS_A_CORE = 2
 _SPARK_SCHEMES = frozenset({"file", "hdfs"})
+_MOST_ESTIMATED_BYTES = 1 << 30  # more is not broadcast either; Spark counts such a range in about 0.1 s
+_NUMBER_BYTES = 8
+_TEXT_BYTES = 20  # Spark's own guess for a text
 _LOAD_SCHEMA = "task int, result binary"
 
 
@@ -136,8 +139,26 @@ def read_splits(session: Any, plan: ScanPlan, io: FileIO) -> Any:
     if not plan.splits:
         return session.createDataFrame([], ddl)
     count = len(plan.splits)
+    # For Spark, the result of tasks is as big as the range below it, and it broadcasts a side of a join that looks
+    # small: with one number for each split, millions of rows looked like some bytes. So the range is as long as the
+    # rows are big, and a filter, which does not change Spark's estimate, keeps the first number of each task.
+    size_bytes = sum(split.rows for split in plan.splits) * _row_bytes(plan.schema)
+    step = max(1, min(size_bytes, _MOST_ESTIMATED_BYTES) // _NUMBER_BYTES // count)
+    numbers = session.range(0, count * step, 1, count)
+    if step > 1:
+        numbers = numbers.where(f"id % {step} = 0")
     ship_package(session)
-    return session.range(0, count, 1, count).mapInArrow(_split_function(plan, io), ddl)
+    return numbers.mapInArrow(_split_function(plan, io, step=step), ddl)
+
+
+def _row_bytes(schema: pa.Schema) -> int:
+    """The estimated size of a row, by the types alone, as Spark estimates it."""
+    import pyarrow as pa
+
+    return sum(
+        field.type.byte_width if pa.types.is_primitive(field.type) and field.type.bit_width % 8 == 0 else _TEXT_BYTES
+        for field in schema
+    )
 
 
 def schema_ddl(schema: pa.Schema) -> str:
@@ -176,7 +197,7 @@ def fit_batch(batch: pa.RecordBatch, schema: pa.Schema) -> Iterator[pa.RecordBat
         yield fitted.slice(first, _BATCH_ROWS)
 
 
-def _split_function(plan: ScanPlan, io: FileIO) -> Callable[[Iterator[Any]], Iterator[Any]]:
+def _split_function(plan: ScanPlan, io: FileIO, *, step: int) -> Callable[[Iterator[Any]], Iterator[Any]]:
     schema = spark_types(plan.schema)
     packed = [pickle.dumps(split) for split in plan.splits]  # a task unpacks its own only
 
@@ -185,7 +206,7 @@ def _split_function(plan: ScanPlan, io: FileIO) -> Callable[[Iterator[Any]], Ite
 
         for batch in batches:
             for number in batch.column(0).to_pylist():
-                split = pickle.loads(packed[number])  # noqa: S301 - our own bytes
+                split = pickle.loads(packed[number // step])  # noqa: S301 - our own bytes
                 for found in read_split(io, split, caches=process_caches()):
                     yield from fit_batch(found, schema)
 
