@@ -201,6 +201,12 @@ class TestCommandLine:
         assert (done.code, done.json["status"], done.json["tables"]) == (2, "failed", [str(lake.table)])
         assert tree(lake.table) == before
 
+    def test_query(self, lake, packstone):
+        """A family without a source of scans cannot be queried: one sentence says so, and no other family reads it."""
+        done = packstone("query", lake.table, "SELECT count(*) FROM t")
+        assert done.code == 2
+        assert done.sentence.endswith(f"{lake.table} is a JSON-lines table, which cannot be queried.")
+
     def test_history(self, lake, packstone):
         """The history has the run with its family, lists by family, and refuses a family that there is not."""
         run = packstone("compact", lake.table, "--format", "json").json["run"]

@@ -153,10 +153,7 @@ def test_one_sentence_for_what_is_not_done(packstone, table, statement, code, pa
 def test_only_tables(packstone, lake):
     """A directory of files has no index."""
     lake.parquet()
-    assert (
-        "is a Hive directory; read a directory of files with Spark"
-        in packstone("query", lake.table, "SELECT 1 FROM t").sentence
-    )
+    assert "is a Hive directory; read it with Spark" in packstone("query", lake.table, "SELECT 1 FROM t").sentence
     assert "does not exist" in packstone("query", lake.root / "nix", "SELECT id FROM t").sentence
 
 

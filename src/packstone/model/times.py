@@ -16,13 +16,22 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from datetime import UTC, datetime, time, timedelta
-from typing import Self
+from typing import Self, TypeAlias
 from zoneinfo import ZoneInfo
 
 from packstone.errors import InvalidInputError
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND = timedelta(milliseconds=1)
+
+Moment: TypeAlias = str | datetime | int  # text, a datetime, or milliseconds since 1970
+
+
+def read_moment(moment: Moment) -> int:
+    """Return a moment as milliseconds since 1970."""
+    if isinstance(moment, datetime):
+        return moment_ms(moment)
+    return parse_moment(moment) if isinstance(moment, str) else moment
 
 
 def parse_moment(text: str) -> int:

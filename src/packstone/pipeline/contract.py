@@ -178,7 +178,10 @@ class FamilyTable(Protocol[PlanT, UnitT, OutputT, DetailT]):
 
 if TYPE_CHECKING:
     from packstone.tables.hive.table import HiveTable
+    from packstone.tables.paimon.scan import PaimonSource
     from packstone.tables.paimon.table import PaimonTable
+    from packstone.tables.scan_source import ScanSource
+    from packstone.tables.segments.scan import SegmentSource
     from packstone.tables.segments.table import SegmentsTable
 
     AnyTable = FamilyTable[Any, Any, Any, Any]
@@ -186,3 +189,7 @@ if TYPE_CHECKING:
     def check_families(hive: HiveTable, paimon: PaimonTable, segments: SegmentsTable) -> tuple[AnyTable, ...]:
         """Fail mypy if a family does not match the contract; a new family is one more argument."""
         return hive, paimon, segments
+
+    def check_sources(paimon: PaimonSource, segments: SegmentSource) -> tuple[ScanSource, ...]:
+        """Let mypy check that the sources of every family that can be scanned have the members of a source."""
+        return paimon, segments

@@ -29,9 +29,9 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from sqlglot import exp
 
+    from packstone.model.times import Moment
     from packstone.pipeline.scan import Scan, ScanReport
     from packstone.pipeline.table import Table
-    from packstone.tables.segments.user_verbs import Moment
 
 _SORT_AT_ONCE = 1 << 18  # rows to collect before the first of them by the order are picked
 

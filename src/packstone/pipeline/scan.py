@@ -19,7 +19,7 @@ from packstone.query.filter.parse_filter import parse_filter
 from packstone.query.filter.resolve import resolve
 from packstone.query.scan.caches import process_caches
 from packstone.query.scan.read_split import FEW_ROWS_BYTES, check_pushed, count_split, read_at_once, read_split
-from packstone.query.scan.request import ScanOptions
+from packstone.query.scan.request import ScanOptions, Selection
 from packstone.spark.frames import (
     find_session,
     read_here,
@@ -29,7 +29,6 @@ from packstone.spark.frames import (
     session_zone,
     spark_tests,
 )
-from packstone.tables.scan_source import Selection
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

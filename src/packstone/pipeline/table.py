@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from packstone.model.health import Health
     from packstone.model.maintenance import CleanPlan, Recovered, RestorePlan
     from packstone.model.outcome import Outcome
+    from packstone.model.times import Moment
     from packstone.model.work import PlannedPart
     from packstone.pipeline.contract import FamilyTable
     from packstone.pipeline.maintain import RecoverReport, VerifyReport
@@ -47,7 +48,7 @@ if TYPE_CHECKING:
     from packstone.runs.tasks import Progress
     from packstone.storage.fileio import FileIO
     from packstone.tables.family import Family, Option
-    from packstone.tables.segments.user_verbs import Moment, SegmentVerbs
+    from packstone.tables.segments.user_verbs import SegmentVerbs
 
 _LOG = logging.getLogger("packstone")
 
@@ -275,9 +276,9 @@ class Table:
         local times are in ``timezone`` (default: UTC; for a DataFrame the session's). Only files and row groups that
         may hold matching rows are read.
         """
+        from packstone.model.times import read_moment
         from packstone.pipeline.scan import Scan
         from packstone.tables.scan_source import open_source
-        from packstone.tables.segments.user_verbs import read_moment
 
         moment = None if as_of is None else read_moment(as_of)
         source = open_source(self._io, self.path, version=version, as_of_ms=moment)

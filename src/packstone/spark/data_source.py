@@ -17,11 +17,11 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStrea
 from packstone.errors import InvalidInputError, RefusedError
 from packstone.model.times import parse_moment
 from packstone.query.scan.read_split import read_split
-from packstone.query.scan.request import ScanOptions
+from packstone.query.scan.request import ScanOptions, Selection
 from packstone.spark.frames import fit_batch, schema_ddl
 from packstone.storage.location import parse_location
 from packstone.storage.stores import open_store
-from packstone.tables.scan_source import START, ScanSource, Selection, check_streamable, find_added, open_source
+from packstone.tables.scan_source import START, ScanSource, find_added, open_source
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -133,7 +133,7 @@ class TableStreamReader(DataSourceStreamReader, AvailableNow):
 
     def _newest(self) -> int:
         source = _open(self._options)
-        check_streamable(source)
+        source.check_streamable()
         return source.version
 
 

@@ -158,7 +158,12 @@ class Family:
     )  # other command line arguments that not every family supports: take_over, publish …
     clean_arguments: frozenset[str] = frozenset()  # options of `clean` that it supports
     has_partition_targets: bool = False  # a folder inside a table is a target too
-    is_scanned: bool = True  # its rows can be read through a filter
+    source: str = ""  # "module:class" of its `ScanSource` (tables/scan_source.py), if its rows can be scanned
+
+    @property
+    def is_scanned(self) -> bool:
+        """Whether its rows can be read through a filter."""
+        return bool(self.source)
 
     def load_options(self) -> Any:
         """Load the class of its options."""
@@ -167,6 +172,10 @@ class Family:
     def load_table(self) -> Any:
         """Load the class of its tables."""
         return _load(self.table)
+
+    def load_source(self) -> Any:
+        """Load the class of its sources of scans."""
+        return _load(self.source)
 
     def check_strategy(self, name: str) -> str:
         """Return the name of one of its strategies; InvalidInputError for any other."""

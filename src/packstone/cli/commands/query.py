@@ -26,6 +26,7 @@ from packstone.model.sizes import format_bytes, plural
 from packstone.pipeline.open import open_table
 from packstone.pipeline.query import query_table
 from packstone.pipeline.table import Table
+from packstone.tables.families import is_plain
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -99,7 +100,8 @@ def _explain(query: TableQuery, output_format: str) -> None:
 def _open(path: str) -> Table:
     table = open_table(path, history=None)
     if not table.family_row.is_scanned:
-        what = f"{table.path} is {table.family_row.singular}; read a directory of files with Spark or DuckDB."
+        hint = "; read it with Spark or DuckDB" if is_plain(table.family_row) else ", which cannot be queried"
+        what = f"{table.path} is {table.family_row.singular}{hint}."
         raise InvalidInputError(what, path=table.path)
     return table
 

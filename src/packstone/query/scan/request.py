@@ -57,6 +57,15 @@ DEFAULT_OPTIONS: Final = ScanOptions()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Selection:
+    """The requested columns and rows; ``columns`` None means all columns."""
+
+    columns: tuple[str, ...] | None = None
+    where: str | Expression | None = None
+    options: ScanOptions = DEFAULT_OPTIONS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ScanRequest:
     """The returned columns, and the resolved filter; ``unpushed`` are its parts that need Spark."""
 
@@ -227,3 +236,12 @@ def _pack(values: pa.Array) -> str:
 def _unpack(text: str) -> pa.Array:
     with pa.ipc.open_stream(pa.py_buffer(base64.b64decode(text))) as reader:
         return reader.read_next_batch().column(0)
+
+
+def fallen_behind(table: str, version: int) -> InvalidInputError:
+    """The error of a stream that asks for a version that no longer exists."""
+    return InvalidInputError(
+        f"{table}: version {version} has been cleaned, so the rows added since are no longer known; begin a new stream "
+        "(a new checkpoint), and keep versions for longer than a stream pauses.",
+        table=table,
+    )

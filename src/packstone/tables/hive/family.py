@@ -27,5 +27,4 @@ HIVE: Final = Family(
     filters=frozenset({"where", "exclude", "min_age"}),
     arguments=frozenset({"metastore_url", "publish", "after_publish", "take_over"}),
     has_partition_targets=True,
-    is_scanned=False,
 )

@@ -33,6 +33,7 @@ PAIMON: Final = Family(
         "force-up-level0": "always including level 0",
     },
     table="packstone.tables.paimon.table:PaimonTable",
+    source="packstone.tables.paimon.scan:PaimonSource",
     find=is_paimon,
     filters=frozenset({"where", "min_age"}),
     clean_arguments=frozenset({"expire_snapshots", "retain_min", "retain_max", "older_than", "max_expired"}),

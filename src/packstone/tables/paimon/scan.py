@@ -11,12 +11,13 @@ import math
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Self, TypeAlias
 
 import pyarrow as pa
 import pyarrow.types as pt
 
-from packstone.errors import RefusedError
+from packstone.errors import InvalidInputError, RefusedError
+from packstone.model.times import format_moment
 from packstone.query.filter.expression import FALSE, And, Compare, Expression, Op, all_of, columns_of
 from packstone.query.filter.may_match import may_match
 from packstone.query.scan.plan import (
@@ -30,7 +31,7 @@ from packstone.query.scan.plan import (
     Split,
     split_files,
 )
-from packstone.query.scan.request import DEFAULT_OPTIONS, ScanOptions, ScanRequest, read_request
+from packstone.query.scan.request import DEFAULT_OPTIONS, ScanOptions, ScanRequest, fallen_behind, read_request
 from packstone.rewrite.data_files.parquet_output import has_order
 from packstone.rewrite.merge_tree.spec import (
     DataFormat,
@@ -46,6 +47,7 @@ from packstone.rewrite.merge_tree.spec import (
 )
 from packstone.rewrite.sorted_merge.block_facts import is_bytes
 from packstone.strategy.sections import split_sections
+from packstone.tables.paimon.family import PAIMON
 from packstone.tables.paimon.format.binary_row import decode_row, row_arity
 from packstone.tables.paimon.format.data_file import FileSource
 from packstone.tables.paimon.format.data_type import TypeRoot, time_unit, to_arrow, to_arrow_field
@@ -56,6 +58,8 @@ from packstone.tables.paimon.format.deletion_vectors import (
 )
 from packstone.tables.paimon.format.live_files import read_live_files
 from packstone.tables.paimon.format.paths import partition_values
+from packstone.tables.paimon.format.snapshot import CommitKind, list_snapshot_ids, read_latest_snapshot, read_snapshot
+from packstone.tables.paimon.format.store import open_store
 from packstone.tables.paimon.merge_specs import InputFiles, engine_spec, is_same_type, sequence_columns
 from packstone.tables.paimon.plan import key_order, tree_file
 from packstone.tables.paimon.refusals import refuse_files, refuse_read
@@ -63,6 +67,7 @@ from packstone.tables.paimon.refusals import refuse_files, refuse_read
 if TYPE_CHECKING:
     from packstone.query.filter.may_match import Mask
     from packstone.query.scan.caches import ScanCaches
+    from packstone.query.scan.request import Selection
     from packstone.storage.fileio import FileIO
     from packstone.tables.paimon.format.data_file import BucketFiles, DataFileMeta, SimpleStats
     from packstone.tables.paimon.format.data_type import DataField, DataType
@@ -70,6 +75,130 @@ if TYPE_CHECKING:
     from packstone.tables.paimon.format.schema import TableSchema
     from packstone.tables.paimon.format.snapshot import Snapshot
     from packstone.tables.paimon.format.store import PaimonStore
+
+
+_NOTHING_NEW: Final = frozenset({CommitKind.COMPACT, CommitKind.ANALYZE})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PaimonSource:
+    """A Paimon table at one snapshot."""
+
+    io: FileIO
+    store: PaimonStore
+    snapshot: Snapshot | None
+
+    @property
+    def path(self) -> str:
+        """The table's folder."""
+        return self.store.path
+
+    @property
+    def family(self) -> str:
+        """The name of the family."""
+        return PAIMON.name
+
+    @property
+    def version(self) -> int:
+        """The number of the snapshot."""
+        return 0 if self.snapshot is None else self.snapshot.id
+
+    @property
+    def schema(self) -> pa.Schema:
+        """All columns."""
+        return pa.schema([to_arrow_field(field) for field in self.store.schema.fields])
+
+    @classmethod
+    def open(cls, io: FileIO, path: str, *, version: int | None, as_of_ms: int | None) -> Self:
+        """Open a table at the newest snapshot, at one by number, or at the newest one at a moment."""
+        store = open_store(io, path)
+        snapshot = _snapshot(io, store.path, version=version, as_of_ms=as_of_ms)
+        is_past = version is not None or as_of_ms is not None
+        if is_past and snapshot is not None:
+            store = replace(store, schema=store.schemas[snapshot.schema_id])
+        return cls(io=io, store=store, snapshot=snapshot)
+
+    @classmethod
+    def find_added(cls, io: FileIO, path: str, versions: range) -> tuple[Self, ...]:
+        """Return the appends of all snapshots but the first of a range."""
+        store = open_store(io, path)
+        cls(io=io, store=store, snapshot=None).check_streamable()
+        found = []
+        for number in versions[1:]:
+            try:
+                snapshot = read_snapshot(io, path, number)
+            except FileNotFoundError:
+                raise fallen_behind(path, number) from None
+            if snapshot.commit_kind == CommitKind.APPEND:
+                # Only what it added: no base, and no deletion vectors of rows that it did not add.
+                delta = replace(snapshot, base_manifest_list="", index_manifest=None)
+                found.append(cls(io=io, store=store, snapshot=delta))
+            elif snapshot.commit_kind not in _NOTHING_NEW:
+                raise RefusedError(
+                    f"{path}: snapshot {number} ({snapshot.commit_kind}) has replaced rows, and a stream gives new "
+                    f"rows only; begin a new stream, with starting-version {number} to leave out what was there then.",
+                    table=path,
+                )
+        return tuple(found)
+
+    def check_streamable(self) -> None:
+        """Refuse a table with a primary key."""
+        if self.store.schema.primary_keys:
+            raise RefusedError(
+                f"{self.path} has a primary key: its changes are updates and deletes, and a stream gives new rows "
+                "only; read it whole, or stream it with Paimon's own connector.",
+                table=self.path,
+            )
+
+    def plan(self, selection: Selection, *, caches: ScanCaches | None = None) -> ScanPlan:
+        """Plan a scan."""
+        return plan_paimon_scan(
+            self.io,
+            self.store,
+            self.snapshot,
+            columns=selection.columns,
+            where=selection.where,
+            caches=caches,
+            options=selection.options,
+        )
+
+
+def _snapshot(io: FileIO, table: str, *, version: int | None, as_of_ms: int | None) -> Snapshot | None:
+    if as_of_ms is not None:
+        return _snapshot_as_of(io, table, as_of_ms)
+    if version is None:
+        return read_latest_snapshot(io, table)
+    try:
+        return read_snapshot(io, table, version)
+    except FileNotFoundError:
+        raise InvalidInputError(f"{table} has no snapshot {version}; {_kept(io, table)}.") from None
+
+
+def _snapshot_as_of(io: FileIO, table: str, moment_ms: int) -> Snapshot:
+    """Return the newest snapshot at a moment; the times of snapshots rise with their numbers."""
+    ids = list_snapshot_ids(io, table)
+    low, high = 0, len(ids)  # the first `low` ones are old enough, from `high` on they are too young
+    found = None
+    while low < high:
+        middle = (low + high) // 2
+        try:
+            snapshot = read_snapshot(io, table, ids[middle])
+        except FileNotFoundError:  # it has expired since, as have all before it
+            low = middle + 1
+            continue
+        if snapshot.time_millis <= moment_ms:
+            found, low = snapshot, middle + 1
+        else:
+            high = middle
+    if found is None:
+        when = format_moment(moment_ms)
+        raise InvalidInputError(f"{table} has no snapshot of {when} (UTC); {_kept(io, table)}.")
+    return found
+
+
+def _kept(io: FileIO, table: str) -> str:
+    ids = list_snapshot_ids(io, table)
+    return f"it keeps {ids[0]} to {ids[-1]}" if ids else "it has none yet"
 
 
 def plan_paimon_scan(

@@ -27,6 +27,7 @@ SEGMENTS: Final = Family(
     options="packstone.tables.segments.options:SegmentOptions",
     strategies={"minor": "by number", "major": "by size", "custom": "as named by --ids"},
     table="packstone.tables.segments.table:SegmentsTable",
+    source="packstone.tables.segments.scan:SegmentSource",
     find=is_segments,
     filters=frozenset({"min_age"}),
 )

@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Self
 
 import numpy as np
 import pyarrow as pa
@@ -33,19 +33,28 @@ from packstone.query.filter.may_match import may_match, must_match
 from packstone.query.scan.bloom import requested_columns
 from packstone.query.scan.caches import process_caches
 from packstone.query.scan.plan import PredicateEffect, PruneLevel, PruneReport, ScanFile, ScanPlan, Split, split_files
-from packstone.query.scan.request import DEFAULT_OPTIONS, ScanOptions, ScanRequest, read_request
+from packstone.query.scan.request import DEFAULT_OPTIONS, ScanOptions, ScanRequest, fallen_behind, read_request
 from packstone.query.scan.scanned_file import ScannedFile
+from packstone.tables.segments.family import SEGMENTS
 from packstone.tables.segments.format.columns import to_arrow
 from packstone.tables.segments.format.layout import data_file_path
 from packstone.tables.segments.format.properties import parse_properties
 from packstone.tables.segments.format.segment_file import DataFile, SegmentFile, read_index, read_segment
-from packstone.tables.segments.format.status_files import list_versions
+from packstone.tables.segments.format.status_files import (
+    find_as_of,
+    list_versions,
+    read_floor,
+    read_kept_version,
+    read_latest,
+    read_version,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
     from packstone.query.filter.expression import Expression
     from packstone.query.scan.caches import ScanCaches
+    from packstone.query.scan.request import Selection
     from packstone.storage.fileio import FileIO
     from packstone.tables.segments.format.status import StatusEntry, TableStatus
 
@@ -64,6 +73,77 @@ class _Kept:
         """A column of the index, for the remaining row groups."""
         whole: Numbers = self.part.index.column(name).to_numpy()
         return whole[self.pruned.kept]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SegmentSource:
+    """A segment table at one version."""
+
+    io: FileIO
+    path: str
+    status: TableStatus
+
+    @property
+    def family(self) -> str:
+        """The name of the family."""
+        return SEGMENTS.name
+
+    @property
+    def version(self) -> int:
+        """The version of the status."""
+        return self.status.version
+
+    @property
+    def schema(self) -> pa.Schema:
+        """All columns."""
+        return to_arrow(self.status.columns)
+
+    @classmethod
+    def open(cls, io: FileIO, path: str, *, version: int | None, as_of_ms: int | None) -> Self:
+        """Open a table at the newest version, at one by number, or at the newest one at a moment."""
+        if version is not None:
+            status = read_kept_version(io, path, version)
+        else:
+            status = read_latest(io, path) if as_of_ms is None else find_as_of(io, path, as_of_ms)
+        return cls(io=io, path=path, status=status)
+
+    @classmethod
+    def find_added(cls, io: FileIO, path: str, versions: range) -> tuple[Self, ...]:
+        """Return the loads of all versions but the first of a range."""
+        before = _read(io, path, versions[0])
+        found = []
+        for version in versions[1:]:
+            status = _read(io, path, version)
+            known = {entry.id for entry in before.live}
+            new = tuple(entry for entry in status.live if entry.id not in known and not entry.id.merges)
+            if new:
+                found.append(cls(io=io, path=path, status=replace(status, entries=new, running=())))
+            before = status
+        if read_floor(io, path) > versions[0]:
+            raise fallen_behind(path, versions[0])
+        return tuple(found)
+
+    def check_streamable(self) -> None:
+        """Do nothing: a load only adds rows."""
+
+    def plan(self, selection: Selection, *, caches: ScanCaches | None = None) -> ScanPlan:
+        """Plan a scan."""
+        return plan_segment_scan(
+            self.io,
+            self.path,
+            status=self.status,
+            columns=selection.columns,
+            where=selection.where,
+            caches=caches,
+            options=selection.options,
+        )
+
+
+def _read(io: FileIO, table: str, version: int) -> TableStatus:
+    try:
+        return read_version(io, table, version)
+    except FileNotFoundError:
+        raise fallen_behind(table, version) from None
 
 
 def plan_segment_scan(

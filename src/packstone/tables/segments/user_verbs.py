@@ -5,12 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 from dataclasses import replace
-from datetime import datetime
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol
 
 from packstone.errors import CorruptionError, InvalidInputError, RefusedError
 from packstone.model.segment import SegmentId
-from packstone.model.times import format_moment, moment_ms, parse_moment
+from packstone.model.times import Moment, format_moment, read_moment
 from packstone.runs.clock import now_ms, system_clock
 from packstone.runs.engine import LazyEngine
 from packstone.storage.location import parse_location
@@ -256,9 +255,6 @@ class SegmentVerbs:
 # ---- functions on the status: read a version, list files, delete, alter ----
 
 
-Moment: TypeAlias = str | datetime | int  # text, a datetime, or milliseconds since 1970
-
-
 def create_segments(
     io: FileIO,
     table: str,
@@ -304,13 +300,6 @@ def read_status(io: FileIO, table: str, *, version: int | None = None, as_of: Mo
             f"{format_moment(oldest)} (UTC).",
             **error.facts,
         ) from None
-
-
-def read_moment(moment: Moment) -> int:
-    """Return a moment as milliseconds since 1970."""
-    if isinstance(moment, datetime):
-        return moment_ms(moment)
-    return parse_moment(moment) if isinstance(moment, str) else moment
 
 
 def read_paths(data: Any) -> tuple[str, ...]:
