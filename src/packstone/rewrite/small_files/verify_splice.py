@@ -64,7 +64,7 @@ def fingerprint_splice(
     """Fingerprint files of which some leaf columns were copied, page by page, and the others were not."""
     chunks, values = _Chunks(copied), _Values(copied, checks_text=checks_text)
     for path in paths:
-        file = _OpenFile(io, path)
+        file = _OpenFile(io, path, **values.options)
         _check_columns(file.metadata, copied, path)
         chunks.add(file)
         values.add(file)
@@ -89,21 +89,23 @@ def check_readable(
 
 
 class _OpenFile:
-    """A Parquet file, read through PyArrow in several ways but opened and parsed once."""
+    """A Parquet file, read through PyArrow in several ways; opened, checked and parsed once."""
 
-    def __init__(self, io: FileIO, path: str) -> None:
+    def __init__(self, io: FileIO, path: str, **options: Any) -> None:
         self.io, self.path = io, path
         with blame_file(path, "cannot be read"):
             self.source: Any = io.open_input(path)
             check_footer(self.source, path)
-        with blame_file(path, "has a broken Parquet footer"):
-            self.metadata: pq.FileMetaData = pq.read_metadata(self.source)
+        self._metadata: pq.FileMetaData | None = None
+        self.first = self.reader(**options)
+        self.metadata: pq.FileMetaData = self.first.metadata
+        self._metadata = self.metadata
 
     def reader(self, **options: Any) -> pq.ParquetFile:
         """Return a reader with these options of PyArrow."""
         with blame_file(self.path, "has a broken Parquet footer"):
             return pq.ParquetFile(
-                self.source, metadata=self.metadata, pre_buffer=False, page_checksum_verification=True, **options
+                self.source, metadata=self._metadata, pre_buffer=False, page_checksum_verification=True, **options
             )
 
 
@@ -150,6 +152,8 @@ class _Values:
     def __init__(self, copied: Sequence[int], *, checks_text: bool) -> None:
         self._copied, self._checks_text = frozenset(copied), checks_text
         self._layers: tuple[tuple[_Leaf, ...], ...] | None = None
+        self._has_int96 = False
+        self.options: dict[str, Any] = {}  # of PyArrow, to open files with; known after the first file
         # By leaf and unit; the unit is empty for all but INT96.
         self._digests: dict[tuple[int, str], ColumnDigest] = {}
         self._pending: dict[tuple[int, str], list[pa.Array]] = {}
@@ -157,13 +161,16 @@ class _Values:
 
     def add(self, file: _OpenFile) -> None:
         """Add the next file."""
+        coded = file.first
         if self._layers is None:
             self._layers = _layers(file.metadata.schema, self._copied)
-        if not self._layers:
-            return
-        texts = [leaf.path for layer in self._layers for leaf in layer if leaf.is_text]
-        readers = {"us": file.reader(read_dictionary=texts, coerce_int96_timestamp_unit="us")}
-        if any(leaf.is_int96 for layer in self._layers for leaf in layer):
+            every = [leaf for layer in self._layers for leaf in layer]
+            self._has_int96 = any(leaf.is_int96 for leaf in every)
+            texts = [leaf.path for leaf in every if leaf.is_text]
+            self.options = {"read_dictionary": texts, "coerce_int96_timestamp_unit": "us"}
+            coded = file.reader(**self.options)
+        readers = {"us": coded}
+        if self._has_int96:
             readers["ns"] = file.reader(coerce_int96_timestamp_unit="ns")
         for number in range(file.metadata.num_row_groups):
             group = file.metadata.row_group(number)
