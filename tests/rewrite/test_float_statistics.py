@@ -25,6 +25,7 @@ def small_groups(monkeypatch):
 
     def set_rows(rows):
         monkeypatch.setattr("packstone.rewrite.small_files.parquet_kernel.MAX_ROW_GROUP_ROWS", rows)
+        monkeypatch.setattr("packstone.rewrite.small_files.parquet_splice.MAX_ROW_GROUP_ROWS", rows)
         monkeypatch.setattr("packstone.rewrite.formats.parquet_batches._MAX_BATCH_ROWS", rows)
 
     return set_rows

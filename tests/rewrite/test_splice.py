@@ -20,9 +20,10 @@ from hypothesis import strategies as st
 from packstone import HiveOptions, Table
 from packstone.model.files import FileEntry, Permissions
 from packstone.model.unit import How, UnitSpec, UnitStatus, Verify
-from packstone.rewrite.small_files import spliced_file as splice_plan
+from packstone.rewrite.small_files import parquet_splice as splice_plan
 from packstone.rewrite.small_files.merge_unit import run_unit
-from packstone.rewrite.small_files.spliced_file import CannotSpliceError, plan_splice
+from packstone.rewrite.small_files.parquet_splice import plan_splice
+from packstone.rewrite.small_files.spliced_file import CannotSpliceError
 from packstone.storage.local import LocalFileIO
 
 FILES, ROWS = 4, 3_000
