@@ -34,9 +34,8 @@ def write(io: FileIO, paths: Sequence[str], output: str, *, spec: UnitSpec) -> W
         from packstone.rewrite.small_files.spliced_file import CannotSpliceError
 
         try:
-            plan = plan_splice(io, paths)
-            splice_parquet(io, paths, output, plan=plan)
-            done = Written(how=How.SPLICE, ordered=True, copied=plan.copied, checks_text=spec.checks_text)
+            spliced = splice_parquet(io, paths, output, plan=plan_splice(io, paths))
+            done = Written(how=How.SPLICE, ordered=True, copied=spliced.copied, checks_text=spec.checks_text)
             return _explain_size(io, paths, output, spec=spec, done=done)
         except CannotSpliceError:
             io.remove(output)

@@ -118,5 +118,7 @@ def _decode(io: FileIO, path: str, copied: Sequence[int], *, checks_text: bool) 
     with open_parquet(io, path) as file:
         _check_columns(file, copied, path)
         fields = copied_fields(file, copied)
+    if not fields:
+        return
     for _ in all_rows(io, [path], columns=list(fields), checks_text=checks_text):
         pass
