@@ -20,7 +20,6 @@ whose dictionary it keeps: cutting them apart by their lengths in Python takes t
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -41,6 +40,7 @@ _WORD_BITS: Final = 64
 _INTEGERS: Final = {4: pa.int32(), 8: pa.int64()}
 _BYTE_ARRAY: Final = 6  # the number of the physical type
 _MORE: Final = 0x80
+_SHORT: Final = tuple(bytes((length << 1,)) for length in range(_MORE // 2))  # headers of short runs
 _ODD_OR_LONG: Final = 0x81  # a header that is packed, or longer than a byte
 
 
@@ -67,10 +67,10 @@ def merge_dictionaries(pages: Sequence[tuple[bytes, int]], *, width_bytes: int) 
     found = _encode_fixed(pages, entries, width_bytes) if width_bytes else _encode_strings(pages, entries)
     if len(found) != entries:
         raise ValueError(f"dictionaries hold {len(found)} entries, not {entries}")
-    codes = found.indices.to_numpy().astype(np.uint64)
+    codes = _indices(found)
     plain = _fixed_bytes(found.dictionary, width_bytes) if width_bytes else _string_bytes(found.dictionary)
     if not width_bytes:
-        _check_lengths(pages, found.dictionary, found.indices)
+        _check_lengths(pages, found.dictionary, codes)
     ends = np.cumsum([count for _, count in pages])[:-1]
     return MergedDictionary(found.dictionary, plain, tuple(np.split(codes, ends)))
 
@@ -150,13 +150,23 @@ def _string_bytes(entries: pa.Array) -> bytes:
     return out.tobytes()
 
 
-def _check_lengths(pages: Sequence[tuple[bytes, int]], entries: pa.Array, indices: pa.Array) -> None:
-    """Raise ValueError if the pages hold other bytes than those of their entries."""
+def _indices(found: pa.DictionaryArray) -> Codes:
+    indices = found.indices
     if not len(indices):
+        return np.empty(0, np.uint64)
+    # Not by ``to_numpy``, which imports pandas where it is installed.
+    return np.frombuffer(indices.buffers()[1], np.int32)[indices.offset : indices.offset + len(indices)].astype(
+        np.uint64
+    )
+
+
+def _check_lengths(pages: Sequence[tuple[bytes, int]], entries: pa.Array, codes: Codes) -> None:
+    """Raise ValueError if the pages hold other bytes than those of their entries."""
+    if not len(codes):
         return
     ends = np.frombuffer(entries.buffers()[1], np.int32)[entries.offset : entries.offset + len(entries) + 1]
-    lengths = np.diff(ends).astype(np.int64)[indices.to_numpy()]
-    if sum(len(page) for page, _ in pages) != int(lengths.sum()) + 4 * len(indices):
+    lengths = np.diff(ends).astype(np.int64)[codes.view(np.int64)]
+    if sum(len(page) for page, _ in pages) != int(lengths.sum()) + 4 * len(codes):
         raise ValueError("a dictionary page holds more than its entries")
 
 
@@ -223,20 +233,21 @@ def _read_runs(data: bytes, at: int, bits: int) -> tuple[list[tuple[int, int]], 
 
 def _translate(codes: Codes, new: Codes, runs: list[tuple[int, int]], *, count: Callable[[], int]) -> Codes:
     try:
-        return new.take(codes)
+        return new.take(codes if codes.dtype.itemsize < 8 else codes.view(np.int64))
     except IndexError:
         pass
     # Codes beyond the dictionary may only stand where the last group has more codes than there are values.
     left = count() - sum(length for length, _ in runs if length > 0)
     if runs[-1][0] > 0 or left < 0 or not 0 <= len(codes) - left < _GROUP or bool((codes[:left] >= len(new)).any()):
         raise ValueError("a code is beyond the end of the dictionary")
-    found = np.zeros(len(codes), np.uint64)
-    found[:left] = new.take(codes[:left])
+    found = np.zeros(len(codes), new.dtype)
+    found[:left] = new.take(codes[:left].astype(np.int64))
     return found
 
 
 def _join_runs(runs: list[tuple[int, int]], packed: bytes, new: Codes, *, bits: int) -> bytes:
-    table, code_bytes = new.tolist(), (bits + 7) // 8
+    code_bytes, entries = (bits + 7) // 8, len(new)
+    known: dict[int, bytes] = {}  # the bytes of a new code, by the old one
     out: list[bytes] = []
     at = 0
     for length, code in runs:
@@ -244,10 +255,13 @@ def _join_runs(runs: list[tuple[int, int]], packed: bytes, new: Codes, *, bits: 
             end = at - length * bits
             out += _varint(-length << 1 | 1), packed[at:end]
             at = end
-        elif code < len(table):
-            out += _varint(length << 1), table[code].to_bytes(code_bytes, "little")
-        else:
-            raise ValueError("a code is beyond the end of the dictionary")
+            continue
+        stored = known.get(code)
+        if stored is None:
+            if code >= entries:
+                raise ValueError("a code is beyond the end of the dictionary")
+            stored = known[code] = int(new[code]).to_bytes(code_bytes, "little")
+        out += _SHORT[length] if length < len(_SHORT) else _varint(length << 1), stored
     return b"".join(out)
 
 
@@ -294,21 +308,16 @@ def unpack(packed: bytes, bits: int, groups: int) -> Codes:
         return np.unpackbits(np.frombuffer(packed, np.uint8), bitorder="little")
     if bits in (8, 16, 32):
         return np.frombuffer(packed, f"<u{bits // 8}")
-    mask = np.uint64((1 << bits) - 1)
-    if bits < _GROUP:
-        words = np.zeros((groups, 8), np.uint8)
-        words[:, :bits] = np.frombuffer(packed, np.uint8).reshape(groups, bits)
-        codes = words.view("<u8") >> _shifts(bits)
-        codes &= mask
-        return codes.ravel().view(np.int64)
-    raw = np.frombuffer(packed + bytes(8), np.uint8)
-    codes = np.empty((groups, _GROUP), np.uint64)
-    for at in range(_GROUP):  # a code lies within the eight bytes from that in which it begins
+    # A code lies within the word that begins with its first byte; short words are faster.
+    word = np.dtype("<u2" if bits <= 9 else "<u4" if bits <= 25 else "<u8")
+    raw = np.frombuffer(packed + bytes(word.itemsize), np.uint8)
+    codes = np.empty((groups, _GROUP), word)
+    for at in range(_GROUP):
         begin = at * bits
-        words = np.ndarray((groups,), "<u8", raw, begin >> 3, (bits,))
-        np.right_shift(words, np.uint64(begin & 7), out=codes[:, at])
-    codes &= mask
-    return codes.ravel().view(np.int64)
+        words = np.ndarray((groups,), word, raw, begin >> 3, (bits,))
+        np.right_shift(words, begin & 7, out=codes[:, at])
+    codes &= word.type((1 << bits) - 1)
+    return codes.ravel()
 
 
 def pack(codes: Codes, bits: int) -> bytes:
@@ -317,17 +326,20 @@ def pack(codes: Codes, bits: int) -> bytes:
         return b""
     if bits in (8, 16, 32):
         return codes.astype(f"<u{bits // 8}").tobytes()
-    groups = codes.reshape(-1, _GROUP)
     if bits > 16:
-        return _pack_wide(groups, bits)
-    pairs = groups[:, 0::2] | (groups[:, 1::2] << np.uint64(bits))
-    halves = pairs[:, 0::2] | (pairs[:, 1::2] << np.uint64(2 * bits))  # two words of four codes
+        return _pack_wide(codes.astype("<u8").reshape(-1, _GROUP), bits)
+    # Two, four and eight codes in a word, each twice as long as the previous.
+    words = codes.astype("<u2" if bits < _GROUP else "<u4").reshape(-1, _GROUP)
+    pairs = words[:, 0::2] | (words[:, 1::2] << bits)
+    pairs = pairs.astype("<u4" if bits < _GROUP else "<u8")
+    halves = pairs[:, 0::2] | (pairs[:, 1::2] << (2 * bits))
     if bits < _GROUP:
-        words = halves[:, 0] | (halves[:, 1] << np.uint64(4 * bits))
-        return words.view(np.uint8).reshape(-1, 8)[:, :bits].tobytes()
-    out = np.empty((len(groups), 2), "<u8")
-    out[:, 0] = halves[:, 0] | (halves[:, 1] << np.uint64(4 * bits))
-    out[:, 1] = halves[:, 1] >> np.uint64(_WORD_BITS - 4 * bits)
+        halves = halves.astype("<u8")
+        whole = halves[:, 0] | (halves[:, 1] << (4 * bits))
+        return whole.view(np.uint8).reshape(-1, 8)[:, :bits].tobytes()
+    out = np.empty((len(words), 2), "<u8")
+    out[:, 0] = halves[:, 0] | (halves[:, 1] << (4 * bits))
+    out[:, 1] = halves[:, 1] >> (_WORD_BITS - 4 * bits)
     return out.view(np.uint8).reshape(-1, 16)[:, :bits].tobytes()
 
 
@@ -339,11 +351,6 @@ def _pack_wide(groups: Codes, bits: int) -> bytes:
         if bit + bits > _WORD_BITS:
             out[:, word + 1] |= groups[:, at] >> np.uint64(_WORD_BITS - bit)
     return out.view(np.uint8).reshape(-1, 32)[:, :bits].tobytes()
-
-
-@lru_cache(_GROUP)
-def _shifts(bits: int) -> Codes:
-    return np.arange(_GROUP, dtype=np.uint64) * np.uint64(bits)
 
 
 def _read_varint(data: bytes, at: int) -> tuple[int, int]:
