@@ -17,8 +17,9 @@ import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 
 from packstone.rewrite.formats.parquet_footer import read_footer_facts
-from packstone.rewrite.small_files.parquet_kernel import rewrite_parquet, splice_parquet
-from packstone.rewrite.small_files.spliced_file import CannotSpliceError, plan_splice
+from packstone.rewrite.small_files.parquet_kernel import rewrite_parquet
+from packstone.rewrite.small_files.parquet_splice import plan_splice, splice_parquet
+from packstone.rewrite.small_files.spliced_file import CannotSpliceError
 from packstone.storage.local import LocalFileIO
 
 DUCKDB = duckdb.connect(config={"threads": 1})

@@ -25,6 +25,7 @@ def small_groups(monkeypatch):
 
     def set_rows(rows):
         monkeypatch.setattr("packstone.rewrite.small_files.parquet_kernel.MAX_ROW_GROUP_ROWS", rows)
+        monkeypatch.setattr("packstone.rewrite.small_files.parquet_splice.MAX_ROW_GROUP_ROWS", rows)
         monkeypatch.setattr("packstone.rewrite.formats.parquet_batches._MAX_BATCH_ROWS", rows)
 
     return set_rows
@@ -123,7 +124,7 @@ def write_some_with_statistics(folder, *, rows, **options):
 
 @pytest.mark.parametrize(
     ("way", "rows", "dictionary"),
-    [("rewrite", 3, False), ("splice", 3000, ["k"]), ("splice", 3000, ["x", "s.a"]), ("rewrite", 3000, True)],
+    [("rewrite", 3, False), ("splice", 3000, ["k"]), ("splice", 3000, ["x", "s.a"]), ("splice", 3000, True)],
 )
 def test_bounds_are_not_introduced(tmp_path, way, rows, dictionary):
     """One input with bounds among others without gives the merged chunk none, or PyArrow finds rows of ``x < NaN``."""

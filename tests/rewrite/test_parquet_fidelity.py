@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from packstone import HiveOptions, Table
-from packstone.rewrite.small_files import spliced_file as splice_plan
+from packstone.rewrite.small_files import parquet_splice as splice_plan
 
 BERLIN = "Europe/Berlin"
 KEPT = {b"writer.model.name": b"example", b"org.apache.spark.timeZone": b"UTC", b"\xff": b"\xfe"}

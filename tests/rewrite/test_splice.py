@@ -1,4 +1,4 @@
-"""Files merged by copying pages: every reader sees the rows that were there, in order, and nothing broken gets by."""
+"""Files merged by copying and recoding pages: every reader sees the rows that were there, in order, and nothing broken gets by."""
 
 from __future__ import annotations
 
@@ -20,9 +20,10 @@ from hypothesis import strategies as st
 from packstone import HiveOptions, Table
 from packstone.model.files import FileEntry, Permissions
 from packstone.model.unit import How, UnitSpec, UnitStatus, Verify
-from packstone.rewrite.small_files import spliced_file as splice_plan
+from packstone.rewrite.small_files import parquet_splice as splice_plan
 from packstone.rewrite.small_files.merge_unit import run_unit
-from packstone.rewrite.small_files.spliced_file import CannotSpliceError, plan_splice
+from packstone.rewrite.small_files.parquet_splice import plan_splice
+from packstone.rewrite.small_files.spliced_file import CannotSpliceError
 from packstone.storage.local import LocalFileIO
 
 FILES, ROWS = 4, 3_000
@@ -64,7 +65,7 @@ def merged(folder, *, how=How.SPLICE, **options):
     """Merge a folder's files in the way that is expected; return the output."""
     result = run(folder, **options)
     assert (result.status, result.how) == (UnitStatus.WRITTEN, how), result
-    assert bool(result.outputs[0].copied_columns) is (how is How.SPLICE)
+    assert how is How.SPLICE or not result.outputs[0].copied_columns
     return Path(result.outputs[0].path)
 
 
@@ -116,6 +117,12 @@ PYARROW_WAYS = {
     "pages of version 1": {},
     "pages of version 2": {"data_page_version": "2.0"},
     "no dictionary at all": {"use_dictionary": False},
+    "a dictionary everywhere": {"use_dictionary": True},
+    "a dictionary everywhere, version 2": {"use_dictionary": True, "data_page_version": "2.0"},
+    "dictionaries that overflow": {"use_dictionary": True, "dictionary_pagesize_limit": 2_000, "write_batch_size": 500},
+    "a page index": {"use_dictionary": True, "write_page_index": True},
+    "int96": {"use_dictionary": True, "use_deprecated_int96_timestamps": True},
+    "int96 without a dictionary": {"use_dictionary": False, "use_deprecated_int96_timestamps": True},
     "checksums": {"write_page_checksum": True},
     "many row groups": {"row_group_size": 1_000},
     "many pages": {"data_page_size": 8_000, "write_batch_size": 1_000},
@@ -124,7 +131,7 @@ PYARROW_WAYS = {
         "use_dictionary": False,
         "column_encoding": {"id": "DELTA_BINARY_PACKED", "text": "DELTA_BYTE_ARRAY", "price": "BYTE_STREAM_SPLIT"},
     },
-    **{codec: {"compression": codec} for codec in ("none", "snappy", "gzip", "zstd", "brotli")},
+    **{codec: {"compression": codec} for codec in ("none", "snappy", "gzip", "zstd", "brotli", "lz4")},
 }
 
 
@@ -229,12 +236,8 @@ def write_sorted(folder):
 
 
 REWRITTEN = {
-    "a dictionary everywhere": lambda folder: write_pyarrow(folder, use_dictionary=True),
     "pages of a few rows": lambda folder: write_pyarrow(folder, data_page_size=100, write_batch_size=10),
     "files of a few rows": lambda folder: write_pyarrow(folder, rows=20),
-    "a page index": lambda folder: write_pyarrow(folder, write_page_index=True),
-    "int96": lambda folder: write_pyarrow(folder, use_deprecated_int96_timestamps=True),
-    "lz4": lambda folder: write_pyarrow(folder, compression="lz4"),
     "another writer": write_other_writer,
     "an old writer": write_old_writer,
     "a sort order": write_sorted,
@@ -255,22 +258,21 @@ def test_codec_on_request_encodes_again(folder):
     assert pq.read_metadata(merged(folder, how=How.REWRITE, codec="zstd")).row_group(0).column(0).compression == "ZSTD"
 
 
-def test_a_column_with_a_dictionary_in_one_file_is_encoded_again(folder):
-    """One dictionary among the files of a column is enough; the other columns are still copied."""
+def test_a_dictionary_after_plain_pages_is_encoded_again(folder):
+    """A page with codes never follows a plain one, which Spark reads wrongly; the other columns are still spliced."""
     write_pyarrow(folder)
     pq.write_table(rows_of(9 * ROWS), folder / "9.parquet", use_dictionary=["word", "text"])
-    output = merged(folder)
-    check_readers(folder, output)
-    assert plan_splice(LocalFileIO(), [str(path) for path in sorted(folder.iterdir())]).encoded_fields == (
-        "text",
-        "word",
-    )
+    check_readers(folder, output := merged(folder))
+    result = run(folder)
+    names = pq.read_metadata(output).schema.names
+    assert names.index("text") not in result.outputs[0].copied_columns
+    assert names.index("id") in result.outputs[0].copied_columns
 
 
 def test_the_plan_says_why_not(folder):
     """A refusal names its reason."""
-    pq.write_table(rows_of(0), folder / "0.parquet", compression="lz4")
-    with pytest.raises(CannotSpliceError, match="codec"):
+    pq.write_table(rows_of(0), folder / "0.parquet", sorting_columns=[pq.SortingColumn(0)])
+    with pytest.raises(CannotSpliceError, match="sorted"):
         plan_splice(LocalFileIO(), [str(folder / "0.parquet")])
 
 

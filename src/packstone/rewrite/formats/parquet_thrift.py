@@ -119,11 +119,18 @@ def _read_list(data: bytes | memoryview, at: int) -> tuple[ThriftList, int]:
     if count == _LONG_LIST:
         count, at = _read_varint(data, at)
     kind = head & 15
-    items = []
+    items: list[Any] = []
     if kind == STRUCT:
         for _ in range(count):
             item, at = _read_struct(data, at)
             items.append(item)
+    elif I16 <= kind <= I64:
+        for _ in range(count):
+            value = data[at]
+            at += 1
+            if value >= _MORE:
+                value, at = _read_varint(data, at - 1)
+            items.append(value >> 1 ^ -(value & 1))
     else:
         for _ in range(count):
             item, at = _read_value(data, at, kind)

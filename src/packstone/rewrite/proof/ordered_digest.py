@@ -7,18 +7,25 @@ hash in long runs instead of a dozen vector operations per value. Where rows are
 The digest must not depend on how the rows are split into batches, so only what is independent of it is hashed, for each
 column (and each child of a nested one) with its own hashers:
 
-- the positions of the nulls, as row numbers from the start (nothing if there are none);
+- one byte for each row, 1 for a value and 0 for a null (nothing if the column has no nulls at all);
 - the bytes of the values that are not null, one after another (bits of booleans as bytes);
 - for strings, binaries, lists and maps the lengths, separately from their content: ["ab", "c"] is not ["a", "bc"].
 
 Bytes in the slots of nulls never count. -0.0 and 0.0 differ, and so do two NaN of different bits: a rewrite keeps bits.
 Types and names are compared elsewhere, as schemas.
+
+``by_entry`` is a second definition, for columns that have a dictionary on one side at least. There a string or binary
+counts as a *token* of 128 bits (``hash_entries``), so that an array of codes needs one token for each dictionary entry
+and a lookup for each row, whatever the number of bytes. The result does not depend on whether, or with which
+dictionary, a column was read: other strings are dictionary-encoded first. Two different values have the same token with
+a probability of 2^-128. A digest is comparable only with a digest of the same definition.
 """
 
 from __future__ import annotations
 
 import hashlib
-from typing import TYPE_CHECKING, Any
+import itertools
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -28,20 +35,24 @@ from packstone.errors import UnfaithfulError
 from packstone.rewrite.proof.fingerprint import Fingerprint
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
+
+    from packstone.rewrite.proof.value_hash import I64, U64
 
 _DIGEST_BYTES = 16
+_BLOCK_ROWS: Final = 1 << 14  # tokens of a block fit the L2 cache, and a block is too small for fresh pages of memory
+_ALL_VALID: Final = np.ones(1 << 16, np.uint8)
 
 
 def digest_batches(batches: Iterable[pa.RecordBatch]) -> Fingerprint:
     """Digest the rows of all batches, in order."""
-    columns: list[_Column] = []
+    columns: list[ColumnDigest] = []
     rows = 0
     for batch in batches:
         if not columns:
-            columns = [_Column() for _ in range(batch.num_columns)]
+            columns = [ColumnDigest() for _ in range(batch.num_columns)]
         for column, array in zip(columns, batch.columns, strict=True):
-            column.update(array)
+            column.update((array,))
         rows += batch.num_rows
     whole = hashlib.sha256(rows.to_bytes(8, "little"))
     # No rows, no columns: files without a single batch and files with empty ones must agree.
@@ -51,93 +62,212 @@ def digest_batches(batches: Iterable[pa.RecordBatch]) -> Fingerprint:
     return Fingerprint(rows=rows, lo=int.from_bytes(digest[:8], "little"), hi=int.from_bytes(digest[8:], "little"))
 
 
-class _Column:
+class ColumnDigest:
     """The hashers of one column, or of one child of a nested column."""
 
-    __slots__ = ("_children", "_lengths", "_nulls", "_rows", "_values")
+    __slots__ = ("_by_entry", "_children", "_last", "_lengths", "_nulls", "_rows", "_unseen", "_values")
 
-    def __init__(self) -> None:
-        self._rows = 0
+    def __init__(self, *, by_entry: bool = False) -> None:
+        self._by_entry = by_entry
+        self._rows = self._unseen = 0  # _unseen: the last rows, which have no null and are not in ``_nulls`` yet
         self._nulls, self._values, self._lengths = hashlib.sha256(), hashlib.sha256(), hashlib.sha256()
-        self._children: list[_Column] = []
+        self._children: list[ColumnDigest] = []
+        self._last: tuple[pa.Array, Tokens] | None = None
 
-    def update(self, array: pa.Array) -> None:
-        """Add the next values."""
-        array = _plain(array)
-        rows = len(array)
-        if array.null_count:
-            places = np.flatnonzero(array.is_null().to_numpy(zero_copy_only=False)) + self._rows
-            self._nulls.update(places.astype("<i8").tobytes())
-            array = array.drop_null() if not types.is_struct(array.type) else array
-        self._rows += rows
-        self._take(array)
+    @property
+    def rows(self) -> int:
+        """The number of values so far, with nulls."""
+        return self._rows
+
+    def update(self, arrays: Sequence[pa.Array]) -> None:
+        """Add the next values; the more at once, the fewer dictionaries are hashed."""
+        found = [_plain(array, keeps_codes=self._by_entry) for array in arrays if len(array)]
+        if not found:
+            return
+        for array in found:
+            self._add_nulls(array)
+        kind = found[0].type
+        if types.is_struct(kind):
+            parts = [array.flatten() for array in found]
+            self._pass_on([[part[at] for part in parts] for at in range(kind.num_fields)])
+            return
+        valid = [array.drop_null() if array.null_count else array for array in found]
+        self._take([array for array in valid if len(array)])
 
     def finish(self, whole: Any) -> None:
         """Add everything to one hash, in a fixed order."""
         whole.update(self._rows.to_bytes(8, "little"))
+        if self._unseen < self._rows:
+            self._add_valid(self._unseen)
         for part in (self._nulls, self._values, self._lengths):
             whole.update(part.digest())
         whole.update(len(self._children).to_bytes(4, "little"))
         for child in self._children:
             child.finish(whole)
 
-    def _take(self, array: pa.Array) -> None:
-        """Hash values without nulls (a struct still has its nulls: its children carry them)."""
-        kind = array.type
-        if types.is_null(kind) or not len(array):
+    def _add_nulls(self, array: pa.Array) -> None:
+        self._rows += len(array)
+        if not array.null_count:
+            self._unseen += len(array)
             return
+        self._add_valid(self._unseen)
+        self._unseen = 0
+        if types.is_null(array.type):
+            self._nulls.update(bytes(len(array)))
+            return
+        begin, end = array.offset, array.offset + len(array)
+        bits = np.frombuffer(array.buffers()[0], np.uint8)[begin // 8 : (end + 7) // 8]
+        self._nulls.update(np.unpackbits(bits, bitorder="little")[begin % 8 : begin % 8 + len(array)].data)
+
+    def _add_valid(self, rows: int) -> None:
+        for begin in range(0, rows, len(_ALL_VALID)):
+            self._nulls.update(_ALL_VALID[: rows - begin].data)
+
+    def _take(self, arrays: list[pa.Array]) -> None:
+        """Hash values without nulls."""
+        if not arrays or types.is_null(arrays[0].type):
+            return
+        kind = arrays[0].type
+        if types.is_dictionary(kind) or (self._by_entry and _is_bytes(kind)):
+            self._take_entries(arrays)
+        elif types.is_map(kind):
+            self._take_lists([(array.offsets, (array.keys, array.items)) for array in arrays])
+        elif types.is_list(kind) or types.is_large_list(kind):
+            self._take_lists([(array.offsets, (array.values,)) for array in arrays])
+        elif types.is_fixed_size_list(kind):
+            self._pass_on([[array.flatten() for array in arrays]])
+        else:
+            for array in arrays:
+                self._take_values(array)
+
+    def _take_values(self, array: pa.Array) -> None:
+        kind = array.type
         if types.is_boolean(kind):
             self._values.update(array.cast(pa.uint8()).to_numpy())
-        elif types.is_struct(kind):
-            self._pass_on(array.flatten())
-        elif types.is_map(kind):
-            self._take_lists(array.offsets, (array.keys, array.items))
-        elif types.is_list(kind) or types.is_large_list(kind):
-            self._take_lists(array.offsets, (array.values,))
-        elif types.is_fixed_size_list(kind):
-            self._pass_on([array.flatten()])
-        elif (
-            types.is_string(kind) or types.is_binary(kind) or types.is_large_string(kind) or types.is_large_binary(kind)
-        ):
-            self._take_bytes(array)
+        elif _is_bytes(kind):
+            content, places = _content_of(array)
+            self._lengths.update(np.diff(places).astype("<u4").tobytes())
+            self._values.update(content[int(places[0]) : int(places[-1])])
         else:
             width_bytes = kind.bit_width // 8
             begin = array.offset * width_bytes
             self._values.update(memoryview(array.buffers()[1])[begin : begin + len(array) * width_bytes])
 
-    def _take_lists(self, offsets: pa.Array, contents: tuple[pa.Array, ...]) -> None:
-        places = offsets.to_numpy()
-        self._lengths.update(np.diff(places).astype("<u4").tobytes())
-        begin, end = int(places[0]), int(places[-1])
-        self._pass_on([content.slice(begin, end - begin) for content in contents])
+    def _take_lists(self, lists: list[tuple[pa.Array, tuple[pa.Array, ...]]]) -> None:
+        parts = []
+        for offsets, contents in lists:
+            places = offsets.to_numpy()
+            self._lengths.update(np.diff(places).astype("<u4").tobytes())
+            begin, end = int(places[0]), int(places[-1])
+            parts.append([content.slice(begin, end - begin) for content in contents])
+        self._pass_on([[part[at] for part in parts] for at in range(len(parts[0]))])
 
-    def _take_bytes(self, array: pa.Array) -> None:
-        is_large = types.is_large_string(array.type) or types.is_large_binary(array.type)
-        _, offsets, data = array.buffers()
-        width_bytes = 8 if is_large else 4
-        places = np.frombuffer(
-            offsets, dtype=f"<i{width_bytes}", count=len(array) + 1, offset=array.offset * width_bytes
-        )
-        self._lengths.update(np.diff(places).astype("<u4").tobytes())
-        if data is not None:
-            self._values.update(memoryview(data)[int(places[0]) : int(places[-1])])
+    def _take_entries(self, arrays: list[pa.Array]) -> None:
+        """Hash the token of each value: one dictionary for all arrays, its tokens, and a lookup for each code."""
+        coded = [array if types.is_dictionary(array.type) else array.dictionary_encode() for array in arrays]
+        for _, same in itertools.groupby(coded, key=lambda array: array.type):
+            for array in pa.chunked_array(same).unify_dictionaries().chunks:
+                tokens, codes = self._tokens(array.dictionary), array.indices.to_numpy()
+                for begin in range(0, len(codes), _BLOCK_ROWS):
+                    self._values.update(tokens.take(codes[begin : begin + _BLOCK_ROWS]))
 
-    def _pass_on(self, arrays: list[pa.Array]) -> None:
+    def _tokens(self, entries: pa.Array) -> Tokens:
+        """Return the tokens of a dictionary; consecutive batches of a row group have the same one."""
+        if self._last is None or not self._last[0].equals(entries):
+            self._last = entries, hash_entries(entries)
+        return self._last[1]
+
+    def _pass_on(self, children: list[list[pa.Array]]) -> None:
         if not self._children:
-            self._children = [_Column() for _ in arrays]
-        for child, array in zip(self._children, arrays, strict=True):
-            child.update(array)
+            self._children = [ColumnDigest(by_entry=self._by_entry) for _ in children]
+        for child, arrays in zip(self._children, children, strict=True):
+            child.update(arrays)
 
 
-def _plain(array: pa.Array) -> pa.Array:
-    """Decode dictionaries, views, run-end encoding and extension types."""
+# ---- tokens ----
+# A token is two sums of 64 bits over the 8-byte words of a value, each word mixed with its position by another mixer
+# (splitmix64's and murmur3's), and the length. So a change of one word changes both sums for certain, and anything else
+# escapes with 2^-128. Longer values are rare in dictionaries, and hashed one by one.
+
+Tokens: TypeAlias = np.ndarray[Any, np.dtype[np.complex128]]  # any type of 16 bytes, gathered as one item
+_MAX_WORDS_BYTES: Final = 128
+_LENGTH_KEY: Final = np.uint64(0xD6E8_FEB8_6659_FD93)
+_STEPS: Final = (0x9E37_79B9_7F4A_7C15, 0xA076_1D64_78BD_642F)
+_MIXERS: Final = (
+    (30, 0xBF58_476D_1CE4_E5B9, 27, 0x94D0_49BB_1331_11EB, 31),
+    (33, 0xFF51_AFD7_ED55_8CCD, 33, 0xC4CE_B9FE_1A85_EC53, 33),
+)
+_TAIL_MASKS: Final = np.array([(1 << 8 * size) - 1 for size in range(9)], dtype=np.uint64)
+
+
+def hash_entries(entries: pa.Array) -> Tokens:
+    """Return a token of 16 bytes for each string or binary; the same bytes have the same token, in any array."""
+    content, places = _content_of(entries)
+    starts, lengths = places[:-1] - places[0], np.diff(places)
+    size_bytes = int(places[-1] - places[0])
+    padded = np.zeros(size_bytes + 8, np.uint8)
+    padded[:size_bytes] = content[int(places[0]) : int(places[-1])]
+    tokens = np.empty((len(lengths), 2), np.uint64)
+    for begin in range(0, len(lengths), _BLOCK_ROWS):
+        block = slice(begin, begin + _BLOCK_ROWS)
+        tokens[block] = _sum_words(padded, starts[block], np.minimum(lengths[block], _MAX_WORDS_BYTES))
+    tokens += (lengths.astype(np.uint64) * _LENGTH_KEY)[:, np.newaxis]
+    for at in np.flatnonzero(lengths > _MAX_WORDS_BYTES).tolist():
+        long = hashlib.sha256(padded[int(starts[at]) : int(starts[at] + lengths[at])].data)
+        tokens[at] = np.frombuffer(long.digest()[:_DIGEST_BYTES], "<u8")
+    return tokens.view(np.complex128).ravel()
+
+
+def _sum_words(padded: np.ndarray[Any, np.dtype[np.uint8]], starts: I64, lengths: I64) -> U64:
+    words = np.ndarray((len(padded) - 7,), dtype="<u8", buffer=padded, strides=(1,))
+    sums = np.zeros((2, len(starts)), np.uint64)
+    live, number = np.flatnonzero(lengths), 0
+    while len(live):
+        found = words[starts[live] + 8 * number]
+        found &= _TAIL_MASKS[np.minimum(lengths[live] - 8 * number, 8)]
+        number += 1
+        for lane, (step, mixer) in enumerate(zip(_STEPS, _MIXERS, strict=True)):
+            sums[lane, live] += _mix(found + np.uint64(step * number & 0xFFFF_FFFF_FFFF_FFFF), mixer)
+        live = live[lengths[live] > 8 * number]
+    return sums.T
+
+
+def _mix(words: U64, mixer: tuple[int, int, int, int, int]) -> U64:
+    first, factor, second, other, last = map(np.uint64, mixer)
+    words ^= words >> first
+    words *= factor
+    words ^= words >> second
+    words *= other
+    words ^= words >> last
+    return words
+
+
+def _is_bytes(kind: pa.DataType) -> bool:
+    return bool(
+        types.is_string(kind) or types.is_binary(kind) or types.is_large_string(kind) or types.is_large_binary(kind)
+    )
+
+
+def _content_of(array: pa.Array) -> tuple[memoryview, I64]:
+    """Return the bytes behind an array of strings, and the places in them where its values begin, and the last ends."""
+    is_large = types.is_large_string(array.type) or types.is_large_binary(array.type)
+    _, offsets, data = array.buffers()
+    width_bytes = 8 if is_large else 4
+    places = np.frombuffer(offsets, dtype=f"<i{width_bytes}", count=len(array) + 1, offset=array.offset * width_bytes)
+    return memoryview(b"" if data is None else data), places.astype(np.int64)
+
+
+def _plain(array: pa.Array, *, keeps_codes: bool) -> pa.Array:
+    """Decode views, run-end encoding, extension types, and dictionaries unless their codes are of use."""
     kind = array.type
     if isinstance(kind, pa.BaseExtensionType):
-        return _plain(array.storage)
+        return _plain(array.storage, keeps_codes=keeps_codes)
     if types.is_dictionary(kind):
-        return _plain(array.dictionary_decode())
+        if keeps_codes and _is_bytes(kind.value_type) and not array.dictionary.null_count:
+            return array
+        return _plain(array.dictionary_decode(), keeps_codes=keeps_codes)
     if types.is_run_end_encoded(kind):
-        return _plain(pa.compute.run_end_decode(array))
+        return _plain(pa.compute.run_end_decode(array), keeps_codes=keeps_codes)
     if types.is_string_view(kind) or types.is_binary_view(kind):
         return array.cast(pa.large_binary())
     if types.is_list_view(kind) or types.is_large_list_view(kind):

@@ -2,44 +2,25 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from packstone.errors import UnreadableFileError
 from packstone.model.unit import How
 from packstone.rewrite.data_files.batches import read_ahead
 from packstone.rewrite.formats.parquet_batches import batch_rows_for, decoded_row_bytes, read_batches
 from packstone.rewrite.formats.parquet_file_writer import (
     BoundsOfRows,
-    InputBounds,
-    float_leaves,
-    nan_leaves,
-    read_input_bounds,
 )
 from packstone.rewrite.formats.parquet_footer import int96_columns, open_parquet, with_row_count
-from packstone.rewrite.formats.parquet_pages import PageCount, count_pages
 from packstone.rewrite.formats.parquet_writer import WriterSettings, find_writer_settings, sort_options
 from packstone.rewrite.proof import verify_files as verify
 from packstone.rewrite.small_files.merge_unit import Written
-from packstone.rewrite.small_files.spliced_file import (
-    CannotSpliceError,
-    MergedStatistics,
-    SplicedChunk,
-    SplicedFile,
-    SplicePlan,
-    has_good_pages,
-    leaves_of,
-    plan_splice,
-    read_footer,
-)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
-
-    import pyarrow.parquet as pq
 
     from packstone.model.unit import UnitSpec
     from packstone.rewrite.proof.fingerprint import Fingerprint
@@ -49,11 +30,12 @@ if TYPE_CHECKING:
 def write(io: FileIO, paths: Sequence[str], output: str, *, spec: UnitSpec) -> Written:
     """Write the output: copy pages where possible, unless a codec was requested; otherwise encode again."""
     if spec.codec == "keep":
-        try:
-            plan = plan_splice(io, paths)
+        from packstone.rewrite.small_files.parquet_splice import plan_splice, splice_parquet
+        from packstone.rewrite.small_files.spliced_file import CannotSpliceError
 
-            splice_parquet(io, paths, output, plan=plan)
-            done = Written(how=How.SPLICE, ordered=True, copied=plan.copied, checks_text=spec.checks_text)
+        try:
+            spliced = splice_parquet(io, paths, output, plan=plan_splice(io, paths))
+            done = Written(how=How.SPLICE, ordered=True, copied=spliced.copied, checks_text=spec.checks_text)
             return _explain_size(io, paths, output, spec=spec, done=done)
         except CannotSpliceError:
             io.remove(output)
@@ -108,207 +90,12 @@ def read_through(io: FileIO, path: str) -> None:
 # ---- merge ----
 # Merge Parquet files into one: copy pages where possible, otherwise decode and encode again.
 #
-# **Copying** (``splice_parquet``) decompresses, decodes and encodes nothing.
-#
-# ::
-#
-#     a.parquet  id: [page]  day: [dict][page]           id:  [page][page][page]         copied
-#     b.parquet  id: [page]  day: [dict][page]    ->     day: [dict][page...]            decoded, encoded again
-#     c.parquet  id: [page]  day: [dict][page]           one row group, a new footer
-#
-# ``plan_splice`` chooses the columns to copy. The row groups of the inputs are joined to row groups of the usual
-# size, so the output reads as well as an encoded one: it keeps the pages of the inputs' writer, not their row groups.
-# Its size is that of the inputs: encoding again might find a dictionary for many files where one file had none.
-#
-# Cost: the bytes are read and written once (0.1 s for 100 MB, where decoding and encoding take 1.3 s). Memory: one row
-# group, as it is stored.
+# ``parquet_splice`` copies pages; this part decodes and encodes.
 #
 # **Encoding again** (``rewrite_parquet``) goes batch by batch, in the files' order. Memory is bounded by one row
 # group, decoded and encoded, whatever the number and size of inputs. PyArrow starts a row group with every call that
 # writes, so the batches of one row group are collected first: a merged file with one row group for each of its inputs
 # would be as slow to read as they were.
-
-
-_GAP_BYTES = 1 << 20  # read across a gap of up to this size rather than send the storage a second request
-
-
-@dataclass(slots=True)
-class _Piece:
-    """One row group of one input: the bytes of its copied columns, the rows of the others."""
-
-    group: pq.RowGroupMetaData
-    schema: pq.ParquetSchema
-    chunks: dict[int, memoryview]
-    batches: list[pa.RecordBatch]
-    size_bytes: int  # the memory that a reader of the merged row group needs for it
-    with_nan: frozenset[int]  # the copied columns that hold a NaN
-    bounds: InputBounds  # as stated by the chunks of the encoded floating-point columns
-
-
-@dataclass(slots=True)
-class _Group:
-    """A row group of the output while it is being assembled."""
-
-    rows: int = 0
-    size_bytes: int = 0
-    copied: dict[int, SplicedChunk] = field(default_factory=dict)
-    batches: list[pa.RecordBatch] = field(default_factory=list)
-    bounds: InputBounds = field(default_factory=InputBounds)
-
-    def has_room(self, piece: _Piece) -> bool:
-        """Whether a piece still fits; the first always does."""
-        return not self.rows or (
-            self.rows + piece.group.num_rows <= MAX_ROW_GROUP_ROWS
-            and self.size_bytes + piece.size_bytes <= ROW_GROUP_BYTES
-        )
-
-    def add(self, piece: _Piece) -> None:
-        """Append a piece."""
-        for leaf, data in piece.chunks.items():
-            chunk = piece.group.column(leaf)
-            if leaf not in self.copied:
-                column = piece.schema.column(leaf)
-                self.copied[leaf] = SplicedChunk(column, chunk.compression, MergedStatistics(column))
-            holds_nan = leaf in piece.with_nan
-            self.copied[leaf].add(data, _count_pages(data, chunk), chunk, holds_nan=holds_nan)
-        self.rows += piece.group.num_rows
-        self.size_bytes += piece.size_bytes
-        self.batches += piece.batches
-        self.bounds |= piece.bounds
-
-
-def splice_parquet(io: FileIO, paths: Sequence[str], output: str, *, plan: SplicePlan) -> None:
-    """Write the rows of all inputs, in order, to the output; CannotSpliceError if encoding again is better."""
-    with open_parquet(io, paths[0]) as first, io.open_input(paths[0]) as source:
-        settings = find_writer_settings(first, codec="keep", files=len(paths)).of_fields(plan.encoded_fields)
-        footer = read_footer(source)
-    totals = {leaf: PageCount() for leaf in plan.copied}
-    with io.open_output(output) as sink:
-        file = SplicedFile(sink, footer)
-        for group in _gather(_read_pieces(io, paths, plan, settings=settings)):
-            for leaf, chunk in group.copied.items():
-                totals[leaf].add(chunk.pages)
-            file.add_group(group.rows, group.copied, _encode(group, settings))
-        file.finish()
-    for pages in totals.values():
-        if not has_good_pages(pages.values, pages.encoded_bytes, pages=pages.pages):
-            raise CannotSpliceError("its pages are too small to be worth copying")
-
-
-def _gather(pieces: Iterator[_Piece]) -> Iterator[_Group]:
-    group = _Group()
-    for piece in pieces:
-        if not group.has_room(piece):
-            yield group
-            group = _Group()
-        group.add(piece)
-    if group.rows:
-        yield group
-
-
-def _read_pieces(io: FileIO, paths: Sequence[str], plan: SplicePlan, *, settings: WriterSettings) -> Iterator[_Piece]:
-    row_bytes = 0
-    for path in paths:
-        with open_parquet(io, path) as file, io.open_input(path) as source:
-            if plan.encoded_fields:
-                row_bytes = decoded_row_bytes(io, file, path, known=row_bytes)
-            encoded_floats = [leaf for leaf in float_leaves(file.schema_arrow) if leaf not in plan.copied]
-            for number in range(file.num_row_groups):
-                group = file.metadata.row_group(number)
-                if not group.num_rows:
-                    continue
-                batches: list[pa.RecordBatch] = []
-                decoded_bytes = 0
-                for found in _decode(
-                    file, path, fields=plan.encoded_fields, group=number, batch_rows=batch_rows_for(max(1, row_bytes))
-                ):
-                    batch = settings.decode(found)
-                    batches.append(batch)
-                    decoded_bytes += batch.nbytes
-                    if decoded_bytes > ROW_GROUP_BYTES:
-                        raise CannotSpliceError("a row group is too big when it is decoded")
-                chunks = _read_chunks(source, path, group=group, leaves=plan.copied)
-                size_bytes = group.total_byte_size + decoded_bytes
-                with_nan = _find_nan(file, path, leaves=plan.copied, group=number)
-                bounds = read_input_bounds(group, encoded_floats)
-                yield _Piece(group, file.metadata.schema, chunks, batches, size_bytes, with_nan, bounds)
-
-
-def _decode(
-    file: pq.ParquetFile, path: str, *, fields: tuple[str, ...], group: int, batch_rows: int
-) -> Iterator[pa.RecordBatch]:
-    if not fields:
-        return iter(())
-    return read_batches(file, path, batch_rows=batch_rows, columns=list(fields), row_groups=(group,))
-
-
-def _find_nan(file: pq.ParquetFile, path: str, *, leaves: tuple[int, ...], group: int) -> frozenset[int]:
-    """Decode the floating-point columns that have bounds: no footer says whether the bounds ignore a NaN."""
-    schema, metadata = file.schema_arrow, file.metadata.row_group(group)
-    bounded = {
-        leaf
-        for leaf in set(float_leaves(schema)) & set(leaves)
-        if metadata.column(leaf).is_stats_set and metadata.column(leaf).statistics.has_min_max
-    }
-    fields = [name for name in schema.names if bounded & set(leaves_of(file, name))]
-    numbers = [leaf for name in fields for leaf in leaves_of(file, name)]
-    row_bytes = sum(metadata.column(leaf).total_uncompressed_size for leaf in numbers) // metadata.num_rows
-    found: set[int] = set()
-    for batch in _decode(file, path, fields=tuple(fields), group=group, batch_rows=batch_rows_for(max(1, row_bytes))):
-        found |= {numbers[at] for at in nan_leaves(pa.Table.from_batches([batch]))}
-    return frozenset(found)
-
-
-def _read_chunks(
-    source: pa.NativeFile, path: str, *, group: pq.RowGroupMetaData, leaves: tuple[int, ...]
-) -> dict[int, memoryview]:
-    """Read the chunks of some columns, adjacent ones with one request."""
-    chunks = {leaf: group.column(leaf) for leaf in leaves}
-    found: dict[int, memoryview] = {}
-    for run in _runs(sorted((c.data_page_offset, c.total_compressed_size, leaf) for leaf, c in chunks.items())):
-        begin, size_bytes = run[0][0], run[-1][0] + run[-1][1] - run[0][0]
-        data = memoryview(source.read_at(size_bytes, begin))
-        if len(data) < size_bytes:
-            raise UnreadableFileError(f"{path} ends before the last page that its footer lists.", file=path)
-        found |= {leaf: data[at - begin : at - begin + size] for at, size, leaf in run}
-    return found
-
-
-def _runs(places: list[tuple[int, int, int]]) -> list[list[tuple[int, int, int]]]:
-    """Split a list of (offset, size, column), sorted by offset, where the gap to the next is long."""
-    runs: list[list[tuple[int, int, int]]] = []
-    end = 0
-    for place in places:
-        if not runs or not 0 <= place[0] - end <= _GAP_BYTES:
-            runs.append([])
-        runs[-1].append(place)
-        end = place[0] + place[1]
-    return runs
-
-
-def _count_pages(data: memoryview, chunk: pq.ColumnChunkMetaData) -> PageCount:
-    try:
-        found = count_pages(data)
-    except ValueError as error:
-        raise CannotSpliceError(f"the pages of {chunk.path_in_schema} cannot be copied: {error}") from error
-    if found.values != chunk.num_values:
-        raise CannotSpliceError(
-            f"the pages of {chunk.path_in_schema} do not hold the number of values that the footer states"
-        )
-    return found
-
-
-def _encode(group: _Group, settings: WriterSettings) -> memoryview:
-    """Return the columns to be encoded again as a file of one row group that PyArrow writes."""
-    if not group.batches:
-        return memoryview(b"")
-    sink = pa.BufferOutputStream()
-    rows = pa.Table.from_batches(group.batches)
-    writer = settings.open_writer(sink, rows)
-    writer.write(rows, inputs=group.bounds)
-    writer.close()
-    group.batches.clear()
-    return memoryview(sink.getvalue())
 
 
 # A reader handles a row group at a time: 128 MiB decoded keeps its memory and the number of groups small.
