@@ -32,6 +32,7 @@ from packstone.rewrite.blame_file import blame_file, one_line
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from packstone.rewrite.formats.parquet_scan import ScannedFooter
     from packstone.storage.fileio import FileIO
 
 # 8 MiB of decoded rows fit the last-level cache; fewer, longer batches would not be faster.
@@ -121,6 +122,17 @@ def check_expansion(io: FileIO, path: str, file: pq.ParquetFile) -> int:
                     row_bytes = max(row_bytes, longest * many // _BATCHES_OF_LONG_ENTRIES)
     _check_total(io, path, total_bytes)
     return row_bytes
+
+
+def is_harmless(footer: ScannedFooter) -> bool:
+    """Whether a file can be decoded in memory whatever its columns are, so that ``check_expansion`` need not look."""
+    rows = sum(group.rows for group in footer.groups)
+    values = sum(chunk.values for group in footer.groups for chunk in group.chunks)
+    return (
+        values * (_LEVELS + _WIDTH) <= _MAX_GROUP_BYTES
+        and rows * len(footer.kind.leaves) * _WIDTH <= _MAX_GROUP_BYTES
+        and all(group.rows * group.plain_bytes <= _HARMLESS_BYTES for group in footer.groups)
+    )
 
 
 def _check_total(io: FileIO, path: str, total_bytes: int) -> None:

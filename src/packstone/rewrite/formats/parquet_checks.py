@@ -12,6 +12,7 @@ digest of the footer, 4 µs including the read.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
@@ -45,14 +46,14 @@ _BOUNDS: Final = (1, 2, 5, 6)  # of Statistics: max, min, max_value, min_value
 _UNENCODED_BYTES, _REPETITION_COUNTS, _DEFINITION_COUNTS = 1, 2, 3  # of SizeStatistics
 # Values
 _REQUIRED, _OPTIONAL, _REPEATED = 0, 1, 2
-_INT96, _BYTE_ARRAY, _FIXED = 3, 6, 7
-_WIDTHS: Final = {0: 1, 1: 4, 2: 8, _INT96: 12, 4: 4, 5: 8, _BYTE_ARRAY: 0}  # bytes of a value, by physical type
+INT96, _BYTE_ARRAY, _FIXED = 3, 6, 7
+_WIDTHS: Final = {0: 1, 1: 4, 2: 8, INT96: 12, 4: 4, 5: 8, _BYTE_ARRAY: 0}  # bytes of a value, by physical type
 _LIMITS: Final = {I32: 1 << 31, I64: 1 << 63}
 _CODECS: Final = 8  # UNCOMPRESSED, SNAPPY, GZIP, LZO, BROTLI, LZ4, ZSTD, LZ4_RAW
 
 
 @dataclass(frozen=True, slots=True)
-class _Leaf:
+class SchemaLeaf:
     """A column as the schema states it; ``definition`` and ``repetition`` are its highest levels."""
 
     name: str
@@ -64,6 +65,19 @@ class _Leaf:
 
 def check_footer(source: Any, path: str) -> None:
     """Raise UnreadableFileError, with the reason, unless the file has a footer that is safe for PyArrow."""
+    footer, begin = find_footer(source, path)
+    digest = hashlib.blake2b(footer, digest_size=16, key=begin.to_bytes(8, "little")).digest()
+    if digest in _CHECKED:
+        return
+    with refused_by_name(path):
+        check_metadata(footer, data_end=begin)
+    if len(_CHECKED) >= _REMEMBERED:
+        _CHECKED.clear()
+    _CHECKED[digest] = None
+
+
+def find_footer(source: Any, path: str) -> tuple[bytes, int]:
+    """Read the footer of a file; return its bytes and its offset."""
     size_bytes = source.size()
     if size_bytes < _MIN_BYTES:
         raise UnreadableFileError(f"{path} is too short ({size_bytes} bytes) to be a Parquet file.", file=path)
@@ -75,21 +89,19 @@ def check_footer(source: Any, path: str) -> None:
     if begin < len(MAGIC):
         raise UnreadableFileError(f"{path} has a footer of {length} bytes, which is more than the file.", file=path)
     if length + _TAIL_BYTES <= len(tail):
-        footer = tail[len(tail) - _TAIL_BYTES - length : -_TAIL_BYTES]
-    else:
-        footer = source.read_at(length, begin)
-    digest = hashlib.blake2b(footer, digest_size=16, key=begin.to_bytes(8, "little")).digest()
-    if digest in _CHECKED:
-        return
+        return tail[len(tail) - _TAIL_BYTES - length : -_TAIL_BYTES], begin
+    return source.read_at(length, begin), begin
+
+
+@contextlib.contextmanager
+def refused_by_name(path: str) -> Iterator[None]:
+    """Name the file in the errors of ``check_metadata``."""
     try:
-        _check_metadata(footer, data_end=begin)
+        yield
     except ValueError as error:
         raise UnreadableFileError(f"{path} has a broken Parquet footer: {error}.", file=path) from error
     except UnfaithfulError as error:
         raise UnfaithfulError(f"PyArrow cannot read {path}: {error.message}", file=path) from error
-    if len(_CHECKED) >= _REMEMBERED:
-        _CHECKED.clear()
-    _CHECKED[digest] = None
 
 
 def _check_magic(path: str, *, head: bytes, tail: bytes) -> None:
@@ -101,8 +113,8 @@ def _check_magic(path: str, *, head: bytes, tail: bytes) -> None:
         raise UnreadableFileError(f"{path} is a truncated Parquet file: its footer is missing.", file=path)
 
 
-def _check_metadata(footer: bytes, *, data_end: int) -> None:
-    """Raise ValueError, with the reason, unless the footer is consistent and matches the length of the file."""
+def check_metadata(footer: bytes, *, data_end: int) -> tuple[Struct, tuple[SchemaLeaf, ...]]:
+    """Return the footer and its columns; ValueError, with the reason, unless it is consistent and fits its file."""
     metadata, _ = read_struct(footer)
     if _ENCRYPTION in metadata:
         raise ValueError("it has encrypted columns, and packstone has no key for them")
@@ -117,9 +129,10 @@ def _check_metadata(footer: bytes, *, data_end: int) -> None:
         rows += group_rows
     if _count(metadata, _NUM_ROWS) != rows:
         raise ValueError(f"it states {_count(metadata, _NUM_ROWS)} rows, its row groups state {rows}")
+    return metadata, leaves
 
 
-def _leaves(elements: list[Struct]) -> Iterator[_Leaf]:
+def _leaves(elements: list[Struct]) -> Iterator[SchemaLeaf]:
     """Walk the schema's tree, written depth first; every element must belong to it."""
     if not elements:
         raise ValueError("it has no schema")
@@ -147,7 +160,7 @@ def _leaves(elements: list[Struct]) -> Iterator[_Leaf]:
         raise ValueError("its schema has fewer elements than the groups have children")
 
 
-def _leaf(element: Struct, name: str, *, definition: int, repetition: int) -> _Leaf:
+def _leaf(element: Struct, name: str, *, definition: int, repetition: int) -> SchemaLeaf:
     kind = _count(element, _TYPE, I32)
     if kind == _FIXED:
         width = _count(element, _TYPE_LENGTH, I32)
@@ -155,10 +168,10 @@ def _leaf(element: Struct, name: str, *, definition: int, repetition: int) -> _L
         width = _WIDTHS[kind]
     else:
         raise ValueError(f"{name} has the unknown type {kind}")
-    return _Leaf(name, kind, width, definition, repetition)
+    return SchemaLeaf(name, kind, width, definition, repetition)
 
 
-def _check_group(group: Struct, leaves: tuple[_Leaf, ...], *, data_end: int) -> None:
+def _check_group(group: Struct, leaves: tuple[SchemaLeaf, ...], *, data_end: int) -> None:
     chunks = _structs(group, _COLUMNS)
     if len(chunks) != len(leaves):
         raise ValueError(f"a row group has {len(chunks)} columns, the schema has {len(leaves)}")
@@ -172,7 +185,7 @@ def _check_group(group: Struct, leaves: tuple[_Leaf, ...], *, data_end: int) -> 
             raise ValueError(f"it claims to be sorted by column {_count(key, 1, I32)} of {len(leaves)}")
 
 
-def _check_chunk(chunk: Struct, leaf: _Leaf, *, data_end: int) -> None:
+def _check_chunk(chunk: Struct, leaf: SchemaLeaf, *, data_end: int) -> None:
     if _count(chunk, _CHUNK_TYPE, I32) != leaf.kind:
         raise ValueError(f"{leaf.name} has another type in a row group than in the schema")
     if _count(chunk, _CODEC, I32) >= _CODECS:  # of a later Parquet version: not damage
@@ -188,7 +201,7 @@ def _check_chunk(chunk: Struct, leaf: _Leaf, *, data_end: int) -> None:
         _check_sizes(_value(chunk, _SIZES, STRUCT), leaf)
 
 
-def _check_place(chunk: Struct, leaf: _Leaf, *, data_end: int) -> None:
+def _check_place(chunk: Struct, leaf: SchemaLeaf, *, data_end: int) -> None:
     values, begin, size_bytes = (_count(chunk, field) for field in (_NUM_VALUES, _DATA_OFFSET, _CHUNK_BYTES))
     _count(chunk, _PLAIN_BYTES)
     if dictionary := _count(chunk, _DICTIONARY_OFFSET) if _DICTIONARY_OFFSET in chunk else 0:
@@ -201,7 +214,7 @@ def _check_place(chunk: Struct, leaf: _Leaf, *, data_end: int) -> None:
         _count(chunk, _BLOOM_BYTES, I32)
 
 
-def _check_statistics(statistics: Struct, leaf: _Leaf) -> None:
+def _check_statistics(statistics: Struct, leaf: SchemaLeaf) -> None:
     """Check the length of bounds: PyArrow reads one as a value of the column's type, and crashes if it is too short."""
     for field in _BOUNDS:
         if field in statistics and len(_value(statistics, field, BINARY)) < leaf.width_bytes:
@@ -210,7 +223,7 @@ def _check_statistics(statistics: Struct, leaf: _Leaf) -> None:
             raise ValueError(f"a statistic of {leaf.name} is too short for its type")
 
 
-def _check_sizes(sizes: Struct, leaf: _Leaf) -> None:
+def _check_sizes(sizes: Struct, leaf: SchemaLeaf) -> None:
     if _UNENCODED_BYTES in sizes and leaf.kind != _BYTE_ARRAY:
         raise ValueError(f"{leaf.name} states a size of strings, but holds none")
     for field, level in ((_REPETITION_COUNTS, leaf.repetition), (_DEFINITION_COUNTS, leaf.definition)):

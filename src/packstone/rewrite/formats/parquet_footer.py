@@ -35,8 +35,9 @@ import pyarrow.parquet as pq
 
 from packstone.errors import UnfaithfulError, UnreadableFileError
 from packstone.rewrite.blame_file import blame_file, one_line
-from packstone.rewrite.formats.parquet_batches import check_expansion, read_batches
+from packstone.rewrite.formats.parquet_batches import check_expansion, is_harmless, read_batches
 from packstone.rewrite.formats.parquet_checks import MAGIC, check_footer
+from packstone.rewrite.formats.parquet_scan import scan_footer
 from packstone.rewrite.formats.parquet_thrift import I32, LIST, STRUCT, Struct, ThriftList, read_struct, write_struct
 
 if TYPE_CHECKING:
@@ -81,33 +82,48 @@ def open_parquet(io: FileIO, path: str, **options: Any) -> pq.ParquetFile:
         return pq.ParquetFile(source, pre_buffer=False, page_checksum_verification=True, **options)
 
 
-def read_footer_facts(io: FileIO, path: str, *, codec: str = "keep") -> FooterFacts:
+def read_footer_facts(io: FileIO, path: str, *, codec: str = "keep", source: Any = None) -> FooterFacts:
     """Read one footer and reduce it to a digest that is equal for files that agree.
 
-    UnfaithfulError, with the reason, if the file cannot be merged with any other.
+    UnfaithfulError, with the reason, if the file cannot be merged with any other. ``source`` is the open file, if any.
     """
-    with open_parquet(io, path) as file:
-        metadata = file.metadata
-        why = _why_codec(metadata, wanted=codec) or _why_own_index((metadata.metadata or {}).get(_PANDAS_KEY))
-        if why:
-            raise UnfaithfulError(why)
-        check_expansion(io, path, file)
-        tree = schema_tree(metadata.schema)
-        facts = (
-            tree,
-            codecs_of(metadata) if codec == "keep" else codec,
-            sorting_of(metadata),
-            tuple(bloom_columns_of(metadata)),
-            writer_semantics(metadata.metadata or {}),
-            int96_writer(metadata),
-            _ARROW_KEY in (metadata.metadata or {}) and _arrow_schema_text(file),
-        )
-        return FooterFacts(
-            rows=metadata.num_rows,
-            agreement=hashlib.sha256(repr(facts).encode()).hexdigest()[:16],
-            columns=hashlib.sha256(tree.encode()).hexdigest()[:8],
-            codec="+".join(sorted(set(codecs_of(metadata).values()))) or "empty",
-        )
+    with blame_file(path, "cannot be read"):
+        footer = scan_footer(source or io.open_input(path), path)
+    remembered = footer.kind.remembered
+    found = remembered.get(("facts", codec))
+    if found is None:
+        with open_parquet(io, path) as file:
+            found = remembered["facts", codec] = _facts_of_kind(file, codec=codec)
+    if isinstance(found, str):
+        raise UnfaithfulError(found)
+    if not is_harmless(footer):
+        with open_parquet(io, path) as file:
+            check_expansion(io, path, file)
+    agreement, columns, codecs = found
+    return FooterFacts(rows=footer.rows, agreement=agreement, columns=columns, codec=codecs)
+
+
+def _facts_of_kind(file: pq.ParquetFile, *, codec: str) -> tuple[str, str, str] | str:
+    """The agreement, columns and codec of all files whose footers are of one kind, or why they cannot be merged."""
+    metadata = file.metadata
+    why = _why_codec(metadata, wanted=codec) or _why_own_index((metadata.metadata or {}).get(_PANDAS_KEY))
+    if why:
+        return why
+    tree = schema_tree(metadata.schema)
+    facts = (
+        tree,
+        codecs_of(metadata) if codec == "keep" else codec,
+        sorting_of(metadata),
+        tuple(bloom_columns_of(metadata)),
+        writer_semantics(metadata.metadata or {}),
+        int96_writer(metadata),
+        _ARROW_KEY in (metadata.metadata or {}) and _arrow_schema_text(file),
+    )
+    return (
+        hashlib.sha256(repr(facts).encode()).hexdigest()[:16],
+        hashlib.sha256(tree.encode()).hexdigest()[:8],
+        "+".join(sorted(set(codecs_of(metadata).values()))) or "empty",
+    )
 
 
 def schema_tree(schema: pq.ParquetSchema) -> str:

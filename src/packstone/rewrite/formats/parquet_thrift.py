@@ -50,6 +50,22 @@ def read_struct(data: bytes | memoryview, at: int = 0) -> tuple[Struct, int]:
         raise ValueError("the bytes end within a thrift struct, or are not one") from error
 
 
+def field_spans(data: bytes) -> dict[int, tuple[int, int]]:
+    """Where each field of a struct that ``read_struct`` can read begins and ends, in the order of the fields."""
+    found: dict[int, tuple[int, int]] = {}
+    at = number = 0
+    while head := data[at]:
+        begin, kind, at = at, head & 15, at + 1
+        if head >> 4:
+            number += head >> 4
+        else:
+            number, at = _read_int(data, at)
+        if kind > FALSE:
+            _, at = _read_value(data, at, kind)
+        found[number] = begin, at
+    return found
+
+
 def write_struct(struct: Struct) -> bytes:
     """The bytes of a struct."""
     out = bytearray()

@@ -181,10 +181,13 @@ def _merged_facts(look: Inspection) -> FileFacts:
 
 def _parquet_facts(look: Inspection) -> FileFacts:
     """Group files by schema, codec and writer's semantics; those that cannot be written identically are left alone."""
+    import pyarrow as pa
+
     from packstone.rewrite.formats.parquet_footer import read_footer_facts
 
     try:
-        footer = read_footer_facts(look.io, look.path, codec=look.codec)
+        source = pa.BufferReader(look.head) if look.is_whole else None  # a small file is read once
+        footer = read_footer_facts(look.io, look.path, codec=look.codec, source=source)
     except UnfaithfulError as error:
         return look.left_alone(error.message)
     unfaithful = _why_unfaithful(look.io, look.path, agreement=footer.agreement, codec=look.codec)

@@ -29,7 +29,7 @@ from packstone.tables.hive.plan import (
     refuse_partition,
     select_files,
 )
-from packstone.tables.hive.tasks import FACTS_JOB, FactsUnit
+from packstone.tables.hive.tasks import FACTS_JOB, FactsUnit, FolderFiles, InspectedFiles
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -150,16 +150,18 @@ class HivePlanner:
                 for one in batch
             }
         pieces = [
-            (one, one.selected[at : at + _FACTS_A_TASK])
+            (one.listing.partition, FolderFiles(directory=one.listing.directory, files=files))
             for one in batch
             for at in range(0, len(one.selected), _FACTS_A_TASK)
+            if (files := one.selected[at : at + _FACTS_A_TASK])
         ]
         found: dict[str, dict[str, FileFacts]] = {one.listing.partition: {} for one in batch}
-        for (one, _), result in zip(pieces, self._run_facts(pieces), strict=True):
-            found[one.listing.partition].update({facts.name: facts for facts in result})
+        inspected = self._run_facts([folder for _, folder in pieces])
+        for (partition, folder), facts in zip(pieces, inspected, strict=True):
+            found[partition].update(facts.by_name(folder.files))
         return found
 
-    def _run_facts(self, pieces: list[tuple[_Observed, tuple[FileEntry, ...]]]) -> Iterator[tuple[FileFacts, ...]]:
+    def _run_facts(self, folders: list[FolderFiles]) -> Iterator[InspectedFiles]:
         self._facts_jobs += 1
         staging = f"{self.facts_staging}/facts-{self._facts_jobs:04d}"
         layout = self.journal.layout
@@ -169,17 +171,17 @@ class HivePlanner:
         else:
             self.journal.io.make_dirs(staging, like=PRIVATE)
         units = [
-            FactsUnit(number=number, directory=one.listing.directory, files=files, codec=self.options.codec)
-            for number, (one, files) in enumerate(pieces)
+            FactsUnit(number=number, folders=some, codec=self.options.codec)
+            for number, some in enumerate(_gather(folders))
         ]
         tasks = pack_units(units, context=None, parallel=len(units))
-        count = sum(len(files) for _, files in pieces)
+        count = sum(len(folder.files) for folder in folders)
         what = f"inspect {count} files"
         self.engine.expect(FACTS_JOB, files=count, size_bytes=0)  # footers only
         results = self.engine.run(FACTS_JOB, tasks, staging=staging, what=what, on_progress=lambda _units, _bytes: None)
         for result in results:
             check_done(result)
-            yield result.outputs
+            yield from result.outputs
         self.journal.io.remove_tree(staging)
 
     def _count(self, listing: PartitionListing) -> None:
@@ -244,6 +246,20 @@ def _as_recorded(listing: PartitionListing, facts: FileFacts) -> FileFacts:
     if why is None or facts.verdict is not Verdict.MERGEABLE:
         return facts
     return replace(facts, verdict=Verdict.UNREADABLE, why=why)
+
+
+def _gather(folders: list[FolderFiles]) -> Iterator[tuple[FolderFiles, ...]]:
+    """Combine small folders, in order, so that a task has enough files to be worth its cost."""
+    waiting: list[FolderFiles] = []
+    count = 0
+    for folder in folders:
+        if waiting and count + len(folder.files) > _FACTS_A_TASK:
+            yield tuple(waiting)
+            waiting, count = [], 0
+        waiting.append(folder)
+        count += len(folder.files)
+    if waiting:
+        yield tuple(waiting)
 
 
 def _matches_path(partition: str, glob: str) -> bool:

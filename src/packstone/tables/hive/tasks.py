@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import TYPE_CHECKING, Final, Self
 
 from packstone.errors import PackstoneError
 from packstone.model.files import FileEntry
@@ -16,14 +16,44 @@ from packstone.runs.reuse import FinishedUnit
 from packstone.runs.tasks import Attempt, Job, Reuse
 from packstone.tables.hive.file_facts import FileFacts, read_file_facts
 
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FolderFiles:
+    """Files of one folder."""
+
+    directory: str
+    files: tuple[FileEntry, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InspectedFiles:
+    """The facts of files of one folder: most share all but their name, so each different one is stated once."""
+
+    kinds: tuple[FileFacts, ...]  # without a name
+    which: tuple[int, ...]  # for each file, the index of its kind
+
+    @classmethod
+    def of(cls, facts: Iterable[FileFacts]) -> Self:
+        """Combine the facts of files."""
+        kinds: dict[FileFacts, int] = {}
+        which = tuple(kinds.setdefault(replace(one, name=""), len(kinds)) for one in facts)
+        return cls(kinds=tuple(kinds), which=which)
+
+    def by_name(self, files: tuple[FileEntry, ...]) -> dict[str, FileFacts]:
+        """The facts of each file, by its name."""
+        named = zip(files, self.which, strict=True)
+        return {file.name: replace(self.kinds[at], name=file.name) for file, at in named}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FactsUnit:
-    """Files of one folder to inspect."""
+    """Files of some folders to inspect."""
 
     number: int
-    directory: str
-    files: tuple[FileEntry, ...]
+    folders: tuple[FolderFiles, ...]
     codec: str
     input_bytes: int = 1  # all weigh the same: footers only
     input_files: tuple[tuple[str, str], ...] = ()
@@ -44,10 +74,15 @@ def merge_or_copy(attempt: Attempt, _context: None, spec: UnitSpec) -> UnitResul
     return UnitResult(number=spec.number, status=UnitStatus.WRITTEN, how=How.COPY, outputs=outputs)
 
 
-def read_facts(attempt: Attempt, _context: None, unit: FactsUnit) -> UnitResult[FileFacts]:
+def read_facts(attempt: Attempt, _context: None, unit: FactsUnit) -> UnitResult[InspectedFiles]:
     """Inspect some files."""
-    facts = (read_file_facts(attempt.io, unit.directory, file, codec=unit.codec) for file in unit.files)
-    return UnitResult(number=unit.number, status=UnitStatus.WRITTEN, outputs=tuple(facts))
+    outputs = tuple(
+        InspectedFiles.of(
+            read_file_facts(attempt.io, folder.directory, file, codec=unit.codec) for file in folder.files
+        )
+        for folder in unit.folders
+    )
+    return UnitResult(number=unit.number, status=UnitStatus.WRITTEN, outputs=outputs)
 
 
 def prove_again(attempt: Attempt, _context: None, proved: ProvedUnit[UnitSpec, StagedFile]) -> UnitResult[StagedFile]:
@@ -106,4 +141,4 @@ HIVE_JOB: Final = Job(
     prove=prove_again,
     reuse=Reuse(do=reuse_merge, identity=_identity, output_path=_output_path),
 )
-FACTS_JOB: Final = Job(context=type(None), unit=FactsUnit, output=FileFacts, do=read_facts)
+FACTS_JOB: Final = Job(context=type(None), unit=FactsUnit, output=InspectedFiles, do=read_facts)

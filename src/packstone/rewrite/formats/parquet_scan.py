@@ -1,0 +1,334 @@
+"""Scan the footers of many files of one writer at a fraction of the cost of reading each of them.
+
+The footers of small files of one table differ in little: row counts, offsets, sizes, statistics. All else (schema,
+key-values, writer, names, types, codecs) is the same bytes in each, and it is most of a small footer. So the first
+footer of a kind is read and checked in full (``parquet_checks``); a later one is compared with it::
+
+    version, schema        | rows | column chunk, column chunk, …                            | key-values, writer, …
+    the same bytes         |      | head: the same bytes as in a footer that was checked     | the same bytes
+                           |      | numbers: matched by a pattern, checked                   |
+                           |      | statistics: matched by a pattern for the column's type   |
+
+Whatever does not match in every byte is read in full, so a scan accepts and refuses the same files as a full check.
+Files with the same ``FooterKind`` have all in common that decides whether they may be merged with each other.
+
+Cost: 3 µs for each column chunk instead of 25.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import OrderedDict
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from packstone.rewrite.formats.parquet_checks import INT96, SchemaLeaf, check_metadata, find_footer, refused_by_name
+from packstone.rewrite.formats.parquet_thrift import STRUCT, Struct, field_spans, write_struct
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_SCHEMA, _ROW_GROUPS = 2, 4
+_COLUMNS, _GROUP_BYTES, _GROUP_ROWS, _SORTING = 1, 2, 3, 4
+_FILE_PATH, _META_DATA, _CODEC, _VALUES, _PLAIN_BYTES, _CHUNK_BYTES = 1, 3, 4, 5, 6, 7
+_DATA_OFFSET, _DICTIONARY_OFFSET, _STATISTICS, _BLOOM_OFFSET = 9, 11, 12, 14
+_HEAD_FIELDS: Final = (1, 2, 3, 4)  # of ColumnMetaData: type, encodings, path, codec
+_BYTE_ARRAY: Final = 6
+_SHORT_LIST: Final = 15  # a shorter list has its length in the byte of its type
+_LONGEST: Final = 127  # the lengths of one byte
+_NUMBER_BYTES: Final = 9  # 63 bits
+_SCHEMAS_KEPT: Final = 64
+_KINDS_KEPT: Final = 1 << 10
+_NUMBERS_KEPT: Final = 1 << 16
+
+
+class ChunkPlace(NamedTuple):
+    """What a footer states about one column chunk."""
+
+    head: bytes  # type, encodings, path and codec, as fields of ColumnMetaData
+    values: int
+    plain_bytes: int
+    size_bytes: int
+    data_offset: int
+    dictionary_offset: int  # 0: no dictionary page
+    statistics: bytes  # the struct; empty if there is none
+
+    @property
+    def begin(self) -> int:
+        """The offset of the first page."""
+        return min(self.dictionary_offset, self.data_offset) if self.dictionary_offset else self.data_offset
+
+
+class GroupPlace(NamedTuple):
+    """What a footer states about one row group."""
+
+    rows: int
+    plain_bytes: int
+    chunks: list[ChunkPlace]
+
+
+@dataclass(eq=False, slots=True)
+class FooterKind:
+    """All that a footer states besides row counts, places, sizes, encodings and statistics; one object for equal ones.
+
+    ``remembered`` holds what others derive from it.
+    """
+
+    prefix: bytes  # version and schema, as they are in the footer
+    suffix: bytes  # all after the row groups
+    leaves: tuple[SchemaLeaf, ...]
+    remembered: dict[Any, Any] = field(default_factory=dict)
+
+    @property
+    def has_int96(self) -> bool:
+        """Whether a column is stored as INT96."""
+        return any(leaf.kind == INT96 for leaf in self.leaves)
+
+
+@dataclass(frozen=True, slots=True)
+class ScannedFooter:
+    """The content of one footer that passed all checks."""
+
+    kind: FooterKind
+    rows: int
+    groups: list[GroupPlace]
+    data_end: int  # where the footer begins
+    is_whole: bool = True  # whether all its data is in the file itself
+
+
+def scan_footer(source: Any, path: str) -> ScannedFooter:
+    """Read the footer of a file; UnreadableFileError or UnfaithfulError, as ``check_footer`` raises them."""
+    footer, data_end = find_footer(source, path)
+    with refused_by_name(path):
+        return _scan(footer, data_end)
+
+
+def _scan(footer: bytes, data_end: int) -> ScannedFooter:
+    for prefix, schema in reversed(_SCHEMAS.items()):
+        if footer.startswith(prefix):
+            found = schema.scan(footer, data_end)
+            return _scan_in_full(footer, data_end) if found is None else found
+    return _scan_in_full(footer, data_end)
+
+
+def _scan_in_full(footer: bytes, data_end: int) -> ScannedFooter:
+    """Check the footer, and remember what later ones may have in common with it."""
+    metadata, leaves = check_metadata(footer, data_end=data_end)
+    spans = field_spans(footer)
+    prefix, suffix = footer[: spans[_SCHEMA][1]], footer[spans[_ROW_GROUPS][1] :]
+    schema = _SCHEMAS.get(prefix) or _Schema(prefix, leaves)
+    if list(spans)[:4] == [1, 2, 3, 4]:  # as all writers write it
+        _SCHEMAS[prefix] = schema
+        _SCHEMAS.move_to_end(prefix)
+        if len(_SCHEMAS) > _SCHEMAS_KEPT:
+            _SCHEMAS.popitem(last=False)
+    groups, traits = [], []
+    is_whole = True
+    for group in metadata[_ROW_GROUPS][1].items:
+        chunks = [chunk[_META_DATA][1] for chunk in group.get(_COLUMNS, (0, _NO_ITEMS))[1].items]
+        groups.append(
+            GroupPlace(
+                group.get(_GROUP_ROWS, (0, 0))[1],
+                group.get(_GROUP_BYTES, (0, 0))[1],
+                [_place(chunk, heads) for chunk, heads in zip(chunks, schema.heads, strict=True)],
+            )
+        )
+        is_whole = is_whole and not any(_FILE_PATH in chunk for chunk in group.get(_COLUMNS, (0, _NO_ITEMS))[1].items)
+        sorting = write_struct({_SORTING: group[_SORTING]})[1:-1] if _SORTING in group else b""
+        blooms = bytes(_BLOOM_OFFSET in chunk for chunk in chunks)
+        codecs = bytes(chunk.get(_CODEC, (0, 0))[1] for chunk in chunks)
+        traits.append((codecs, sorting, blooms))
+    rows = sum(group.rows for group in groups)
+    return ScannedFooter(schema.kind_of(suffix, tuple(traits)), rows, groups, data_end, is_whole)
+
+
+class _NoItems:
+    items: tuple[Struct, ...] = ()
+
+
+_NO_ITEMS: Final = _NoItems()
+
+
+def _place(metadata: Struct, heads: dict[bytes, int]) -> ChunkPlace:
+    head = write_struct({number: metadata[number] for number in _HEAD_FIELDS if number in metadata})[:-1]
+    if len(heads) < _LONGEST:
+        heads[head] = metadata.get(_CODEC, (0, 0))[1]
+    statistics = metadata.get(_STATISTICS)
+    return ChunkPlace(
+        head=head,
+        values=metadata.get(_VALUES, (0, 0))[1],
+        plain_bytes=metadata.get(_PLAIN_BYTES, (0, 0))[1],
+        size_bytes=metadata.get(_CHUNK_BYTES, (0, 0))[1],
+        data_offset=metadata.get(_DATA_OFFSET, (0, 0))[1],
+        dictionary_offset=metadata.get(_DICTIONARY_OFFSET, (0, 0))[1],
+        statistics=write_struct(statistics[1]) if statistics is not None else b"",
+    )
+
+
+class _Schema:
+    """The footers that begin with the same version and schema."""
+
+    def __init__(self, prefix: bytes, leaves: tuple[SchemaLeaf, ...]) -> None:
+        self._prefix, self._leaves = prefix, leaves
+        self.heads: list[dict[bytes, int]] = [{} for _ in leaves]  # those that were checked, with their codec
+        self._match_chunk: list[Callable[[bytes, int], re.Match[bytes] | None]] = [
+            _chunk_pattern(
+                width_bytes=-1 if leaf.kind == _BYTE_ARRAY else leaf.width_bytes,
+                definition=leaf.definition,
+                repetition=leaf.repetition,
+            ).match
+            for leaf in leaves
+        ]
+        count = len(leaves)
+        self._match_group = re.compile(b"\x19" + re.escape(_list_head(count)) + _LEAD, re.DOTALL).match
+        self._kinds: OrderedDict[tuple[Any, ...], FooterKind] = OrderedDict()
+
+    def kind_of(self, suffix: bytes, traits: tuple[Any, ...]) -> FooterKind:
+        """The kind of a footer that was read in full."""
+        found = self._kinds.get((suffix, traits))
+        if found is None:
+            found = self._kinds[suffix, traits] = FooterKind(self._prefix, suffix, self._leaves)
+            if len(self._kinds) > _KINDS_KEPT:
+                self._kinds.popitem(last=False)
+        return found
+
+    def scan(self, footer: bytes, data_end: int) -> ScannedFooter | None:
+        """Scan a footer; None if it must be read in full."""
+        begun = _GROUPS.match(footer, len(self._prefix))
+        if begun is None:
+            return None
+        at, rows = begun.end(), 0
+        groups: list[GroupPlace] = []
+        traits: list[tuple[bytes, bytes, bytes]] = []
+        for _ in range(begun[2][0] >> 4):
+            found = self._scan_group(footer, at, data_end)
+            if found is None:
+                return None
+            group, trait, at = found
+            groups.append(group)
+            traits.append(trait)
+            rows += group.rows
+        kind = self._kinds.get((footer[at:], tuple(traits)))
+        if kind is None or rows != _NUMBERS[begun[1]]:
+            return None
+        return ScannedFooter(kind, rows, groups, data_end)
+
+    def _scan_group(
+        self, footer: bytes, at: int, data_end: int
+    ) -> tuple[GroupPlace, tuple[bytes, bytes, bytes], int] | None:
+        """Scan a row group; return it, its part of the kind, and where it ends."""
+        led = self._match_group(footer, at)
+        if led is None:
+            return None
+        numbers, chunks, codecs, blooms = _NUMBERS, [], bytearray(), bytearray()
+        at = led.end()
+        for heads, match_chunk in zip(self.heads, self._match_chunk, strict=True):
+            head = next((head for head in heads if footer.startswith(head, at)), None)
+            found = None if head is None else match_chunk(footer, at + len(head))
+            if head is None or found is None:
+                return None
+            parts = found.group(*_PARTS)
+            values, plain, size, data, dictionary, bloom, bloom_bytes = [numbers[part] for part in parts[:7]]
+            begin = dictionary if 0 < dictionary < data else data
+            is_negative = (values | plain | size | data | dictionary | bloom | bloom_bytes) < 0
+            if is_negative or bloom >= data_end or (values and begin + size > data_end):
+                return None  # refused when it is read in full
+            chunks.append(ChunkPlace(head, values, plain, size, data, dictionary, parts[7] or b""))
+            codecs.append(heads[head])
+            blooms.append(parts[5] is not None)
+            at = found.end()
+        ended = _GROUP_END.match(footer, at)
+        if ended is None:
+            return None
+        group = GroupPlace(numbers[ended[2]], numbers[ended[1]], chunks)
+        is_valid = (group.rows | group.plain_bytes) >= 0
+        return (group, (bytes(codecs), ended[3] or b"", bytes(blooms)), ended.end()) if is_valid else None
+
+
+_SCHEMAS: OrderedDict[bytes, _Schema] = OrderedDict()  # by their bytes, the latest last
+
+
+# ---- patterns of thrift's compact protocol ----
+# A field's header is a byte: the difference to the number of the field before it, and its type.
+
+
+class _Numbers(dict[bytes | None, int]):
+    """The numbers that varints stand for; -1 for one that is negative or too long. Most occur again and again."""
+
+    def __missing__(self, raw: bytes | None) -> int:
+        number = 0
+        for byte in reversed(raw or b"\x00"):
+            number = number << 7 | byte & 0x7F
+        found = number >> 1 if not number & 1 and number >> 64 == 0 else -1
+        if len(self) >= _NUMBERS_KEPT:
+            self.clear()
+        self[raw] = found
+        return found
+
+
+_NUMBERS: Final = _Numbers()
+_V: Final = rb"[\x80-\xff]{0,%d}[\x00-\x7f]" % (_NUMBER_BYTES - 1)
+_SHORT: Final = rb"[\x80-\xff]{0,3}[\x00-\x7f]"  # fits 31 bits
+# The file offset of a chunk, and the header of its ColumnMetaData.
+_LEAD: Final = rb"\x26%b\x1c" % _V
+# Rows of the file, and the number of row groups; a small file has few.
+_GROUPS: Final = re.compile(rb"\x16(%b)\x19([\x0c\x1c\x2c\x3c\x4c\x5c\x6c\x7c\x8c\x9c\xac\xbc\xcc\xdc\xec])" % _V)
+# Bytes and rows of a row group; sort order; file offset, compressed bytes and number in the file.
+_GROUP_END: Final = re.compile(
+    rb"\x16(%(v)b)\x16(%(v)b)"
+    rb"(?:\x19([\x1c\x2c\x3c\x4c\x5c\x6c\x7c\x8c](?:\x15%(v)b[\x11\x12][\x11\x12]\x00)+)(?:\x16%(v)b(?:\x16%(v)b(?:\x14%(v)b)?)?)?"
+    rb"|\x26%(v)b(?:\x16%(v)b(?:\x14%(v)b)?)?|\x36%(v)b(?:\x14%(v)b)?)?\x00" % {b"v": _V}
+)
+_PARTS: Final = (1, 2, 3, 4, 5, 11, 12, 6)  # the groups of a chunk's pattern
+
+
+def _list_head(count: int) -> bytes:
+    """The byte or bytes before the structs of a list."""
+    if count < _SHORT_LIST:
+        return bytes([count << 4 | STRUCT])
+    head = bytearray([_SHORT_LIST << 4 | STRUCT])
+    while count >= 1 << 7:
+        head.append(count & 0x7F | 0x80)
+        count >>= 7
+    return bytes([*head, count])
+
+
+@lru_cache(maxsize=256)
+def _chunk_pattern(*, width_bytes: int, definition: int, repetition: int) -> re.Pattern[bytes]:
+    """The pattern of a column chunk after its head, up to the head of the next one; a width of -1 is any width."""
+    is_text = width_bytes < 0
+    lengths = range(_LONGEST + 1) if is_text else (width_bytes,) if width_bytes <= _LONGEST else ()
+    # Bounds: every length that one byte states, or the width of the type.
+    bound = b"(?:%b)" % (b"|".join(re.escape(bytes([one])) + b".{%d}" % one for one in lengths) or b"(?!)")
+    statistics = (  # deprecated bounds, nulls, distinct values, bounds, whether they are exact, NaN
+        rb"((\x18%(b)b\x18%(b)b)?(?:(?(7)\x16|\x36)(%(v)b)(\x16%(v)b)?)?"
+        rb"(?:(?(9)\x18|(?(8)\x28|(?(7)\x38|\x58)))%(b)b\x18%(b)b(?:[\x11\x12]{2}(?:\x16%(v)b)?)?)?\x00)"
+    ) % {b"b": bound, b"v": _V}
+    counted = rb"\x15%b\x15%b\x15%b\x00" % (_V, _V, _V)
+    encodings = b"(?:%b)" % b"|".join(re.escape(_list_head(n)) + b"(?:%b){%d}" % (counted, n) for n in range(1, 9))
+    levels = [
+        rb"(?:\x06|%b(?:%b){%d})" % (re.escape(bytes([n << 4 | 6])), _V, n) for n in (repetition + 1, definition + 1)
+    ]
+    strings = rb"\x16%(v)b(?:\x19%(r)b(?:\x19%(d)b)?|\x29%(d)b)?|" if is_text else b""
+    sizes = (b"(?:" + strings + rb"\x29%(r)b(?:\x19%(d)b)?|\x39%(d)b)?\x00") % {
+        b"v": _V,
+        b"r": levels[0],
+        b"d": levels[1],
+    }
+    if max(repetition, definition) + 1 >= _SHORT_LIST:
+        sizes = b"(?!)"
+    return re.compile(
+        # Values, bytes, compressed bytes, first data page.
+        rb"\x16(%(v)b)\x16(%(v)b)\x16(%(v)b)\x26(%(v)b)"
+        # The dictionary page, statistics, counts of encodings, the bloom filter and its size, sizes.
+        rb"(?:\x26(%(v)b))?"
+        rb"(?:(?(5)\x1c|\x3c)%(s)b)?"
+        rb"(?:((?(6)\x19|(?(5)\x29|\x49))%(e)b))?"
+        rb"(?:(?(10)\x16|(?(6)\x26|(?(5)\x36|\x56)))(%(v)b)(?:\x15(%(short)b))?)?"
+        rb"(?:(?(12)\x1c|(?(11)\x2c|(?(10)\x3c|(?(6)\x4c|(?(5)\x5c|\x7c)))))%(z)b)?\x00"
+        # The page indexes, and the header of the next chunk.
+        rb"(?:\x16%(v)b\x15%(v)b(?:\x16%(v)b\x15%(v)b)?)?\x00(?:%(l)b)?"
+        % {b"v": _V, b"s": statistics, b"e": encodings, b"z": sizes, b"l": _LEAD, b"short": _SHORT},
+        re.DOTALL,
+    )
