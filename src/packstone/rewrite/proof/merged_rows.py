@@ -1,7 +1,11 @@
 """Merge rows group by group for the proof, in a *wide* or a *slim* form.
 
 Wide rows are the rows themselves, for merge engines that make a new record of several. Slim rows are for engines that
-keep one record unchanged: the hash of the record replaces it, at about 50 bytes per row.
+keep one record unchanged: the hash of the record replaces it, at 40 bytes per row.
+
+Rows come in any order of the runs, since a merge reads them alternately. So each has the number of its run: of records
+that are equal in all versions, the one of the later run is newer. In the slim form that number and the kind take the
+low bits of the second lane of the key, which leaves more than 100 bits for the key.
 
 Every step is an operation on all groups at once: a rule is expressed as "the last row of each group for which …".
 Nothing is shared with the kernel, which walks over sorted windows.
@@ -34,19 +38,22 @@ if TYPE_CHECKING:
 def make_wide(block: Block, layout: Layout) -> pa.RecordBatch:
     """Keep the values with the hash of the key; sequence columns even where values are not requested."""
     names = list(dict.fromkeys((*layout.payload, *layout.sequence)))
-    arrays = [pa.array(lane) for lane in (block.key.lo, block.key.hi, block.sequence, block.kind)]
-    values = [block.batch.column(name) for name in names]
+    run = np.full(block.batch.num_rows, block.run, dtype=np.uint32)
+    arrays = {LO: block.key.lo, HI: block.key.hi, SEQUENCE: block.sequence, KIND: block.kind, _RUN: run}
+    system = [(pa.array(array), pa.field(name, _arrow_type(array), nullable=False)) for name, array in arrays.items()]
     # Prefixed, because a column of the table may have any name.
-    return pa.record_batch([*arrays, *values], names=[LO, HI, SEQUENCE, KIND, *(f"={name}" for name in names)])
+    values = [(block.batch.column(name), pa.field(f"={name}", block.batch.column(name).type)) for name in names]
+    columns, fields = zip(*system, *values, strict=True)
+    return pa.record_batch(list(columns), schema=pa.schema(list(fields)))
 
 
 def merge_wide(part: pa.Table, spec: MergeSpec, layout: Layout, *, scratch: Scratch) -> tuple[QuickLanes, QuickLanes]:
     """Return the lanes of the keys and of the rows that remain of a part."""
     part = part.combine_chunks()
-    lo, hi, sequence, kind = (part.column(name).to_numpy() for name in (LO, HI, SEQUENCE, KIND))
+    lo, hi, sequence, kind, run = (part.column(name).to_numpy() for name in (LO, HI, SEQUENCE, KIND, _RUN))
     groups = group_by_key(lo, hi)
     versions = [_version(part.column(f"={name}"), descending=spec.sequence_descending) for name in layout.sequence]
-    versions += [sequence, (kind & 1) ^ 1]
+    versions += [sequence, (kind & 1) ^ 1, run]
     values = [_whole(part.column(f"={name}")) for name in layout.payload]
     records = Records(columns=values, sequence=sequence, kind=kind)
     keys = QuickLanes(lo, hi, scratch=scratch)
@@ -107,37 +114,68 @@ def _whole(column: pa.ChunkedArray) -> pa.Array:
     return column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)
 
 
-_ROW_LO, _ROW_HI, SEQUENCE, KIND = "row_lo", "row_hi", "sequence", "kind"
+_ROW_LO, _ROW_HI, SEQUENCE, KIND, _RUN = "row_lo", "row_hi", "sequence", "kind", "run"
 
 
-def make_slim(block: Block, layout: Layout, *, descending: bool) -> pa.RecordBatch:
+class Ages:
+    """Packs the kind and the run of a record into the low bits of a lane, such that a newer record is greater."""
+
+    def __init__(self, runs: int) -> None:
+        self._run_bits = np.uint64(max(1, runs - 1).bit_length())
+        self._mask = (np.uint64(2) << self._run_bits) - np.uint64(1)
+
+    def pack(self, lane: U64, *, kind: Codes, run: int) -> U64:
+        """Replace the low bits: an addition is newer than a retraction, and a later run newer than an earlier one."""
+        adds = (kind & 1 ^ 1).astype(np.uint64)
+        return self.strip(lane) | (adds << self._run_bits) | np.uint64(run)
+
+    def strip(self, lane: U64) -> U64:
+        """Return the lane with zeros in the low bits."""
+        return lane & ~self._mask
+
+    def ages(self, lane: U64) -> U64:
+        """Return the low bits."""
+        return lane & self._mask
+
+    def retracts(self, lane: U64) -> Codes:
+        """Return 1 for retractions, 0 for additions."""
+        return (lane >> self._run_bits & np.uint64(1) ^ np.uint64(1)).astype(np.uint8)
+
+
+def make_slim(block: Block, layout: Layout, *, descending: bool, ages: Ages) -> pa.RecordBatch:
     """Reduce rows to the hashes of key and row, and the columns that decide between versions."""
     row = block.row_lanes(layout.payload)
-    arrays: dict[str, Codes] = {LO: block.key.lo, HI: block.key.hi, _ROW_LO: row.lo, _ROW_HI: row.hi}
-    arrays |= {SEQUENCE: block.sequence, KIND: block.kind}
+    kind = block.kind
+    row.add_words(block.sequence.view(np.uint64))
+    row.add_words(kind.astype(np.uint64))
+    arrays: dict[str, Codes] = {LO: block.key.lo, HI: ages.pack(block.key.hi, kind=kind, run=block.run)}
+    arrays |= {_ROW_LO: row.lo, _ROW_HI: row.hi, SEQUENCE: block.sequence}
     for column in layout.sequence:
         codes = version_codes(block.batch.column(column), descending=descending)
         arrays |= {f"{column}.{place}": code for place, code in enumerate(codes)}
-    return pa.record_batch([pa.array(array) for array in arrays.values()], names=list(arrays))
+    fields = [pa.field(name, _arrow_type(array), nullable=False) for name, array in arrays.items()]
+    return pa.record_batch([pa.array(array) for array in arrays.values()], schema=pa.schema(fields))
+
+
+def _arrow_type(array: Codes) -> pa.DataType:
+    return pa.from_numpy_dtype(array.dtype)
 
 
 def merge_slim(
-    part: pa.Table, engine: EngineSpec, *, drop_deletes: bool, scratch: Scratch
+    part: pa.Table, engine: EngineSpec, *, drop_deletes: bool, ages: Ages, scratch: Scratch
 ) -> tuple[QuickLanes, QuickLanes]:
     """Return the lanes of the keys and of the rows that remain of a part, one row for each key."""
     columns = {name: part.column(name).to_numpy() for name in part.column_names}
-    groups = group_by_key(columns[LO], columns[HI])
-    kind = columns[KIND]
+    hi = ages.strip(columns[HI])
+    groups = group_by_key(columns[LO], hi)
+    retracts = ages.retracts(columns[HI])
     versions = [columns[name] for name in part.column_names if "." in name]
-    versions += [columns[SEQUENCE], (kind & 1) ^ 1]
-    rows = pick_records(groups, versions, kind, engine=engine)
+    versions += [columns[SEQUENCE], ages.ages(columns[HI])]
+    rows = pick_records(groups, versions, retracts, engine=engine)
     if drop_deletes:
-        rows = rows[kind[rows] & 1 == 0]
-    keys = QuickLanes(columns[LO][rows], columns[HI][rows], scratch=scratch)
-    lanes = QuickLanes(columns[_ROW_LO][rows], columns[_ROW_HI][rows], scratch=scratch)
-    lanes.add_words(columns[SEQUENCE][rows].view(np.uint64))
-    lanes.add_words(kind[rows].astype(np.uint64))
-    return keys, lanes
+        rows = rows[retracts[rows] == 0]
+    keys = QuickLanes(columns[LO][rows], hi[rows], scratch=scratch)
+    return keys, QuickLanes(columns[_ROW_LO][rows], columns[_ROW_HI][rows], scratch=scratch)
 
 
 def pick_records(groups: Groups, versions: list[Codes], kind: Codes, *, engine: EngineSpec) -> I64:

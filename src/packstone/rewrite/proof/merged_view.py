@@ -60,6 +60,7 @@ class Block:
     batch: pa.RecordBatch
     key: QuickLanes
     file: InputFile
+    run: int  # the number of the run among all runs of the merge, from the oldest place to the newest
 
     @property
     def sequence(self) -> I64:
@@ -89,31 +90,37 @@ class ViewReader:
 
     def read_inputs(self) -> Iterator[Block]:
         """Yield all input rows of the merge, run by run."""
-        for section in self._spec.sections:
-            for run in section:
-                yield from self._read_run(run, self._layout.schema)
+        for number, run in enumerate(self.runs):
+            yield from self._read_run(run, self._layout.schema, number=number)
 
     def read_outputs(self, written: tuple[WrittenFile, ...]) -> Iterator[Block]:
         """Yield all rows written; any error in them is a VerificationError."""
         run = tuple(as_input(file, self._spec.output, self._layout.output_schema) for file in written)
         with blame_output():
-            yield from self._read_run(run, self._layout.output_schema, written=True)
+            yield from self._read_run(run, self._layout.output_schema, number=0, written=True)
 
-    def _read_run(self, run: tuple[InputFile, ...], schema: pa.Schema, *, written: bool = False) -> Iterator[Block]:
-        last: list[pa.Array] | None = None
+    @property
+    def runs(self) -> list[tuple[InputFile, ...]]:
+        """The runs of all sections, in their order."""
+        return [run for section in self._spec.sections for run in section]
+
+    def read_file(
+        self, file: InputFile, schema: pa.Schema, *, batch_bytes: int, widths: RowWidths
+    ) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of one input in the range of keys, as they are decoded."""
+        keep = RowFilter(bounds=self._bounds)
+        return read_rows(self._io, file, schema, batch_bytes=batch_bytes, keep=keep, widths=widths)
+
+    def check_run(self, number: int, *, written: bool = False) -> RunCheck:
+        """Return the check of a run whose batches are added one by one."""
+        return RunCheck(self._spec, self._layout, number=number, scratch=self._scratch, written=written)
+
+    def _read_run(
+        self, run: tuple[InputFile, ...], schema: pa.Schema, *, number: int, written: bool = False
+    ) -> Iterator[Block]:
+        check = self.check_run(number, written=written)
         for file, batch in read_ahead(self._read_files(run, schema, written=written)):
-            keys = [batch.column(name) for name in self._layout.keys]
-            _check_sorted(file, keys, last)
-            last = [key.slice(len(key) - 1) for key in keys]
-            if written:
-                _check_mirrors(file, batch, self._layout)
-            self._check_range(file, keys[0])
-            if self._spec.expiry is not None and not written:
-                batch = batch.filter(pa.array(is_fresh(batch.column(self._spec.expiry.column), self._spec.expiry)))  # noqa: PLW2901 - the rows that remain
-                keys = [batch.column(name) for name in self._layout.keys]
-            lanes = QuickLanes.start(batch.num_rows, scratch=self._scratch)
-            lanes.add_columns(keys)
-            yield Block(batch=batch, key=lanes, file=file)
+            yield check.take(file, batch)
 
     def _read_files(
         self, run: tuple[InputFile, ...], schema: pa.Schema, *, written: bool
@@ -126,9 +133,34 @@ class ViewReader:
             codable.discard(self._spec.expiry.column)
         for file in run:
             for batch in read_coded(self._io, file, schema, codable=codable, batch_bytes=self._batch_bytes, keep=keep):
-                if self._spec.checks_text and not written:
-                    check_text(batch, file.path)
                 yield file, batch
+
+
+class RunCheck:
+    """Checks the batches of one run, in their order, and hashes their keys."""
+
+    def __init__(self, spec: MergeSpec, layout: Layout, *, number: int, scratch: Scratch, written: bool) -> None:
+        self._spec, self._layout, self._number, self._written = spec, layout, number, written
+        self._bounds = KeyBounds.of(spec.key_columns[0], spec.key_range)
+        self._scratch = scratch
+        self._last: list[pa.Array] | None = None
+
+    def take(self, file: InputFile, batch: pa.RecordBatch) -> Block:
+        """Return the rows with the lanes of their keys, valid until the next call; expired rows are left out."""
+        if self._spec.checks_text and not self._written:
+            check_text(batch, file.path)
+        keys = [batch.column(name) for name in self._layout.keys]
+        _check_sorted(file, keys, self._last)
+        self._last = [key.slice(len(key) - 1) for key in keys]
+        if self._written:
+            _check_mirrors(file, batch, self._layout)
+        self._check_range(file, keys[0])
+        if self._spec.expiry is not None and not self._written:
+            batch = batch.filter(pa.array(is_fresh(batch.column(self._spec.expiry.column), self._spec.expiry)))
+            keys = [batch.column(name) for name in self._layout.keys]
+        lanes = QuickLanes.start(batch.num_rows, scratch=self._scratch)
+        lanes.add_columns(keys)
+        return Block(batch=batch, key=lanes, file=file, run=self._number)
 
     def _check_range(self, file: InputFile, key: pa.Array) -> None:
         if self._bounds is None:

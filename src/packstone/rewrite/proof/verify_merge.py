@@ -53,12 +53,13 @@ from packstone.rewrite.merge_tree.spec import (
 )
 from packstone.rewrite.proof.check_metadata import FactsOfRows, check_shape
 from packstone.rewrite.proof.fingerprint import Fingerprint
-from packstone.rewrite.proof.merged_rows import make_slim, make_wide, merge_slim, merge_wide
+from packstone.rewrite.proof.merged_rows import Ages, make_slim, make_wide, merge_slim, merge_wide
 from packstone.rewrite.proof.merged_view import Block, Layout, ViewReader, as_input, blame_output
 from packstone.rewrite.proof.order_codes import codes_per_value
 from packstone.rewrite.proof.ordered_digest import digest_batches
 from packstone.rewrite.proof.row_lanes import QuickLanes, Scratch
 from packstone.rewrite.proof.spread import HI, LO, Spread, part_bits
+from packstone.rewrite.proof.value_hash import U64
 from packstone.rewrite.proof.verify_files import check_text
 
 if TYPE_CHECKING:
@@ -69,7 +70,7 @@ if TYPE_CHECKING:
     from packstone.storage.fileio import FileIO
 
 _HELD_SHARE: Final = 4  # rows that wait for their part to be merged take 1/4 of the memory
-_SLIM_ROW_BYTES: Final = 41  # two hashes, a sequence number, a kind
+_SLIM_ROW_BYTES: Final = 40  # two hashes with kind and run, a sequence number
 _UNPACKED_RATIO: Final = (
     6  # estimated decoded bytes for each byte of a file; an error only changes the size of the parts
 )
@@ -179,6 +180,7 @@ class _View:
         self._slim = keeps_one and all(
             codes_per_value(self.layout.schema.field(name).type) for name in self.layout.sequence
         )
+        self._ages = Ages(sum(map(len, spec.sections)))
         self.reader = ViewReader(io, spec, self.layout, only_hashes=self._slim)
 
     def spread(self) -> Spread:
@@ -193,7 +195,7 @@ class _View:
     def reduce(self, block: Block) -> pa.RecordBatch:
         """Reduce rows to what merging them needs."""
         if self._slim:
-            return make_slim(block, self.layout, descending=self.spec.sequence_descending)
+            return make_slim(block, self.layout, descending=self.spec.sequence_descending, ages=self._ages)
         return make_wide(block, self.layout)
 
     def merge(self, spread: Spread) -> Iterator[tuple[QuickLanes, QuickLanes]]:
@@ -209,8 +211,14 @@ class _View:
         if part is None:
             return None
         if self._slim:
-            return merge_slim(part, self.spec.engine, drop_deletes=self.spec.drop_deletes, scratch=self._scratch)
+            return merge_slim(
+                part, self.spec.engine, drop_deletes=self.spec.drop_deletes, ages=self._ages, scratch=self._scratch
+            )
         return merge_wide(part, self.spec, self.layout, scratch=self._scratch)
+
+    def key_lanes(self, block: Block) -> tuple[U64, U64]:
+        """Return the lanes of the keys as ``merge`` does."""
+        return block.key.lo, self._ages.strip(block.key.hi) if self._slim else block.key.hi
 
     def finish_block(self, block: Block) -> QuickLanes:
         """Return the lanes of rows without merging them."""
@@ -254,7 +262,7 @@ def _find_examples(view: _View, spread: Spread, written: tuple[WrittenFile, ...]
     with view.spread() as outputs:
         for block in view.reader.read_outputs(written):
             row = view.finish_block(block)
-            lanes = (block.key.lo, block.key.hi, row.lo, row.hi)
+            lanes = (*view.key_lanes(block), row.lo, row.hi)
             outputs.add(pa.record_batch([pa.array(lane) for lane in lanes], names=[LO, HI, "row_lo", "row_hi"]))
         for number in range(len(spread)):
             expected = view.merge_part(spread, number)
