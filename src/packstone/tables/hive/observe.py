@@ -172,10 +172,10 @@ class HivePlanner:
             FactsUnit(number=number, directory=one.listing.directory, files=files, codec=self.options.codec)
             for number, (one, files) in enumerate(pieces)
         ]
-        tasks = pack_units(units, context=None, parallel=len(units))
         count = sum(len(files) for _, files in pieces)
         what = f"inspect {count} files"
         self.engine.expect(FACTS_JOB, files=count, size_bytes=0)  # footers only
+        tasks = pack_units(units, context=None, parallelism=self.engine.parallelism)
         results = self.engine.run(FACTS_JOB, tasks, staging=staging, what=what, on_progress=lambda _units, _bytes: None)
         for result in results:
             check_done(result)

@@ -16,6 +16,8 @@ from packstone.runs.reuse import FinishedUnit
 from packstone.runs.tasks import Attempt, Job, Reuse
 from packstone.tables.hive.file_facts import FileFacts, read_file_facts
 
+_FOOTER_BYTES: Final = 16 << 10
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FactsUnit:
@@ -25,8 +27,12 @@ class FactsUnit:
     directory: str
     files: tuple[FileEntry, ...]
     codec: str
-    input_bytes: int = 1  # all weigh the same: footers only
     input_files: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def input_bytes(self) -> int:
+        """About what it reads: footers only."""
+        return len(self.files) * _FOOTER_BYTES
 
 
 def merge_or_copy(attempt: Attempt, _context: None, spec: UnitSpec) -> UnitResult[StagedFile]:
@@ -105,5 +111,6 @@ HIVE_JOB: Final = Job(
     read_through=read_through,
     prove=prove_again,
     reuse=Reuse(do=reuse_merge, identity=_identity, output_path=_output_path),
+    load_format=kernel_of,
 )
 FACTS_JOB: Final = Job(context=type(None), unit=FactsUnit, output=FileFacts, do=read_facts)
