@@ -1,96 +1,118 @@
-"""Where work runs if the caller does not say: in this process while it is small, on Spark from there on."""
+"""Where work runs: in this process while it is small, then on all cores; on Spark if the caller has one."""
+
+from dataclasses import dataclass
 
 import pytest
 
 from packstone.errors import InvalidInputError
 from packstone.model.outcome import EngineUse
 from packstone.pipeline.open import choose_engine, engine_settings, read_engine_name
-from packstone.runs.engine import INLINE_MAX_BYTES, INLINE_MAX_FILES, AutoEngine, InlineEngine
+from packstone.runs.engine import POOL_MIN_BYTES, POOL_MIN_FILES, InlineEngine, LazyEngine
+from packstone.runs.tasks import pack_units
+from packstone.storage.memory import MemoryFileIO
 
 MERGE, LOOK = "merge", "look"  # any two jobs
 
 
 class Spark(InlineEngine):
-    """Stands for Spark: counts how often it is started and closed."""
+    """Stands for Spark."""
 
     used = EngineUse("spark")
-    parallelism = 8
-    tasks_may_outlive_job = True
-    started = closed = 0
-
-    def __init__(self) -> None:
-        super().__init__()
-        Spark.started += 1
-
-    def close(self) -> None:
-        """Count."""
-        Spark.closed += 1
 
 
 @pytest.fixture
-def auto():
-    """Make an engine that chooses; without Spark if a reason is given."""
-    Spark.started = Spark.closed = 0
-    return lambda why_not=None: AutoEngine(Spark, why_no_spark=lambda: why_not)
+def engine(monkeypatch):
+    """The engine of this machine, which is said to have eight cores."""
+    monkeypatch.setattr("packstone.runs.worker_pool.count_workers", lambda: 8)
+    return InlineEngine(says_size=True)
 
 
 def run(engine, job=MERGE, *, files=1, size_bytes=1):
     """Announce work, and run no task of it."""
     engine.expect(job, files=files, size_bytes=size_bytes)
     list(engine.run(job, (), staging="/nowhere", what="", on_progress=lambda *_: None))
-    return str(engine.used)
+    return str(engine.used), engine.parallelism
 
 
 @pytest.mark.parametrize(
     ("files", "size_bytes", "said"),
     [
-        (371, 4_700_000, "inline: 4.5 MB in 371 files"),
-        (INLINE_MAX_FILES, INLINE_MAX_BYTES, "inline: 1.0 GB in 5,000 files"),
-        (INLINE_MAX_FILES + 1, 1, "spark: 1 B in 5,001 files"),
-        (1, INLINE_MAX_BYTES + 1, "spark: 1.0 GB in 1 file"),
+        (371, 4_700_000, ("inline: 4.5 MB in 371 files", 1)),
+        (POOL_MIN_FILES - 1, POOL_MIN_BYTES - 1, ("inline: 64.0 MB in 499 files", 1)),
+        (POOL_MIN_FILES, 1, ("inline: 1 B in 500 files", 8)),
+        (1, POOL_MIN_BYTES, ("inline: 64.0 MB in 1 file", 8)),
     ],
 )
-def test_the_size_of_the_work_decides(auto, files, size_bytes, said):
-    """Up to both limits one core does it; above one of them Spark does. The answer has the numbers."""
-    assert run(auto(), files=files, size_bytes=size_bytes) == said
+def test_the_size_of_the_work_decides(engine, files, size_bytes, said):
+    """Below both limits this process does it; from one of them on all cores do."""
+    assert run(engine, files=files, size_bytes=size_bytes) == said
 
 
-def test_nothing_ran(auto):
+def test_nothing_ran(engine):
     """What is announced and not run, as where somebody else owns the partition, is no use of an engine."""
-    engine = auto()
     assert engine.used is None
     engine.expect(MERGE, files=1, size_bytes=1)
     assert engine.used is None
 
 
-def test_many_small_waves_are_much_work(auto):
-    """Waves add up; Spark is started once, before the wave that crosses the limit, and closed at the end."""
-    engine = auto()
+def test_many_small_waves_are_much_work(engine):
+    """Waves add up; looking at files and merging them are counted apart."""
     for _ in range(3):
-        assert run(engine, size_bytes=INLINE_MAX_BYTES // 3).startswith("inline")
-        assert not engine.tasks_may_outlive_job
-    engine.expect(MERGE, files=1, size_bytes=INLINE_MAX_BYTES // 3)
-    assert engine.parallelism == Spark.parallelism
-    assert run(engine).startswith("spark")
-    assert engine.tasks_may_outlive_job
-    engine.close()
-    assert (Spark.started, Spark.closed) == (1, 1)
+        assert run(engine, size_bytes=POOL_MIN_BYTES // 4)[1] == 1
+        assert run(engine, LOOK, files=POOL_MIN_FILES // 4, size_bytes=0)[1] == 1
+    assert run(engine, size_bytes=POOL_MIN_BYTES // 4)[1] == 8
 
 
-def test_looking_and_merging_are_counted_apart(auto):
-    """Files whose footers were read count once more when they are merged, not twice; the bytes are those merged."""
-    engine = auto()
-    assert run(engine, LOOK, files=4_000, size_bytes=0) == "inline: 4,000 files"
-    assert run(engine, MERGE, files=4_000, size_bytes=1_000) == "inline: 1000 B in 4,000 files"
-    assert run(engine, LOOK, files=1_001, size_bytes=0).startswith("spark")
+def test_the_caller_limits_the_workers(engine):
+    """--parallel is the most; 1 is this process alone."""
+    lazy = LazyEngine(lambda: engine, parallel=3)
+    lazy.expect(MERGE, files=POOL_MIN_FILES, size_bytes=0)
+    assert lazy.parallelism == 3
+    lazy.limit(1)
+    assert lazy.parallelism == 1
 
 
-def test_much_work_without_spark(auto):
-    """It is done in this process, and the answer says what is missing."""
-    engine = auto("pyspark is not installed")
-    said = "inline: 2.0 GB in 1 file, but pyspark is not installed"
-    assert run(engine, size_bytes=2 << 30) == said
-    assert Spark.started == 0
+def test_the_store_of_a_caller_stays_here():
+    """A store that was given as an object is used in this process, however much there is to do."""
+    engine = InlineEngine(MemoryFileIO())
+    engine.expect(MERGE, files=POOL_MIN_FILES, size_bytes=0)
+    assert engine.parallelism == 1
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A unit of so much work."""
+
+    number: int
+    input_bytes: int = 1
+    input_files: tuple = ()
+
+
+@pytest.mark.parametrize(
+    ("sizes", "options", "tasks"),
+    [
+        ([4, 4, 4], {"parallelism": 2}, [[0, 2], [1]]),
+        ([9, 4, 5, 6], {"parallelism": 2}, [[0, 1], [3, 2]]),
+        ([1] * 3, {"parallelism": 8}, [[0], [1], [2]]),
+        ([100], {"parallelism": 2}, [[0]]),
+        ([60, 60, 60], {"parallelism": 2}, [[0], [1], [2]]),  # no task of more than 64 MB
+        ([60, 60, 60], {"parallelism": 2, "parallel": 1}, [[0, 1, 2]]),
+        ([40, 30, 20], {"parallelism": 1}, [[0], [1, 2]]),
+    ],
+)
+def test_units_share_tasks(sizes, options, tasks):
+    """Each core gets a task of about equal work; where nobody knows the number of cores, tasks are filled up."""
+    units = [Piece(number, size << 20) for number, size in enumerate(sizes)]
+    found = pack_units(units, context=None, **options)
+    assert [[unit.number for unit in task.units] for task in found] == tasks
+
+
+def test_tiny_units_share_one_task():
+    """Less work than a task costs is not spread over all cores; what is tiny is counted by its files."""
+    units = [Piece(number, 100, (("/f", "parquet"),) * 2) for number in range(4)]
+    assert len(pack_units(units, context=None, parallelism=8)) == 1
+    units = [Piece(number, 100, (("/f", "parquet"),) * 64) for number in range(4)]
+    assert len(pack_units(units, context=None, parallelism=2)) == 2
 
 
 @pytest.mark.parametrize(
@@ -131,4 +153,6 @@ def test_a_spark_of_the_caller_is_taken(monkeypatch, variable):
     monkeypatch.setattr(session, "open_spark", lambda _settings: None)
     monkeypatch.setenv(variable, "local[1]")
     assert isinstance(choose_engine(None)(), Spark)
+    monkeypatch.delenv(variable)
+    assert type(choose_engine(None)()) is InlineEngine
     assert isinstance(choose_engine("inline")(), InlineEngine)

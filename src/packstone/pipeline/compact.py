@@ -296,6 +296,7 @@ class Compaction(Generic[PlanT, UnitT, OutputT]):
         tasks = pack_units(
             units,
             context=table.context(self.run),
+            parallelism=self.engine.parallelism,
             parallel=self.admission.budget.parallel,
             deaths=self.run.folders.deaths,
         )
@@ -327,7 +328,8 @@ class Compaction(Generic[PlanT, UnitT, OutputT]):
             return units
         staging = self.run.staging(self._waves, stage, kind="r")
         self._stage = _Stage(staged, staging, is_reuse=True)
-        tasks = pack_units(finished, context=context, parallel=self.admission.budget.parallel)
+        parallel = self.admission.budget.parallel
+        tasks = pack_units(finished, context=context, parallelism=self.engine.parallelism, parallel=parallel)
         what = f"prove {len(finished)} finished merges of {table.root}"
         for result in self.engine.run(reuse_job(table.job), tasks, staging=staging, what=what, on_progress=report):
             if result.status is UnitStatus.WRITTEN:

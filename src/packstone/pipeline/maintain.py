@@ -126,9 +126,9 @@ def verify(table: AnyTable, run_id: str, begin: Callable[[], Run], *, engine: En
     results: dict[int, UnitResult[Any]] = {}
     with begin() as run:
         units = [unit for _, unit in claims]
-        tasks = pack_units(units, context=table.context(run), parallel=max(1, len(units)))
         files = sum(len(unit.outputs) + (len(unit.unit.input_files) if unit.has_inputs else 0) for unit in units)
         engine.expect(table.job, files=files, size_bytes=sum(unit.input_bytes for unit in units))
+        tasks = pack_units(units, context=table.context(run), parallelism=engine.parallelism)
         staging, what = run.staging(1, 1), f"verify {run_id}"
         for result in engine.run(prove_job(table.job), tasks, staging=staging, what=what, on_progress=_no_report):
             results[result.number] = result

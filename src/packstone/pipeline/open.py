@@ -16,7 +16,7 @@ from packstone.model.outcome import Cost, Outcome, Status
 from packstone.pipeline.plan import Plan
 from packstone.pipeline.record import history_address
 from packstone.pipeline.table import Table, chosen_options
-from packstone.runs.engine import AutoEngine, InlineEngine
+from packstone.runs.engine import InlineEngine
 from packstone.storage.location import is_table_name, parse_location
 from packstone.storage.stores import open_store
 from packstone.tables.families import find_table, is_plain
@@ -49,9 +49,9 @@ def open_table(
 ) -> Table:
     """Open a table or partition by its path or URI, or a table by its name, ``db.table``.
 
-    ``spark=None`` takes the active session; without one, small work is done in this process and Spark is started for
-    more (``PACKSTONE_ENGINE`` names an engine, as ``--engine`` does). Runs are recorded in ``history``: a database URL,
-    by default the user's own database; None records nothing.
+    ``spark=None`` takes the active session; without one, the work is done on the cores of this machine
+    (``PACKSTONE_ENGINE`` names an engine, as ``--engine`` does). Runs are recorded in ``history``: a database URL, by
+    default the user's own database; None records nothing.
     A name is looked up in ``metastore``: the address of its database, or ``"spark"``; by default the value of
     PACKSTONE_METASTORE, else Spark's own catalog if a session is given.
     """
@@ -196,7 +196,8 @@ def choose_engine(
 ) -> Callable[[], Engine]:
     """Make the factory of an engine: on the given session, else the engine of this name (``read_engine_name``).
 
-    With ``auto``, an active session, spark-submit or an address of Spark in the environment selects Spark.
+    With ``auto``, an active session, spark-submit or an address of Spark in the environment selects Spark; without one
+    of them the work is done on this machine, where a Spark of our own would never be faster than our own workers.
     """
     if spark is not None:
         return spark_engine(engine_settings(_SPARK), spark=spark)
@@ -208,9 +209,9 @@ def choose_engine(
         return on_spark
 
     def make() -> Engine:
-        from packstone.spark.session import is_spark_chosen, why_no_spark
+        from packstone.spark.session import is_spark_chosen
 
-        return on_spark() if is_spark_chosen() else AutoEngine(on_spark, why_no_spark=why_no_spark)
+        return on_spark() if is_spark_chosen() else InlineEngine(says_size=True)
 
     return make
 

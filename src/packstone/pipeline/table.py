@@ -229,7 +229,7 @@ class Table:
         if closed is not None:
             return answer.empty(Status.REFUSED, why=closed)
         table.check_writable()  # before hours of work
-        engine = request.engine or LazyEngine(self._engine)
+        engine = request.engine or LazyEngine(self._engine, parallel=request.budget.parallel)
         admission: Admission[Any, Any, Any] = Admission(request.filters, request.budget)
         try:
             with self._run(table, begun.command, id=begun.run, take_over=request.take_over) as run:

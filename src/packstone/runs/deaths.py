@@ -2,7 +2,7 @@
 
 One such file would otherwise end the compaction of its whole table, every night. A task leaves a marker when it begins
 and one for each unit that it finishes, so the unit in which a process died is known: its inputs are suspects. The next
-attempt, on Spark one of the same job and otherwise the next run, first reads each suspect in a child process:
+attempt, of the same run if a worker died and otherwise of the next run, first reads each suspect in a child process:
 
 | the child | the unit |
 |---|---|
@@ -37,7 +37,7 @@ from packstone.model.codec import AbsolutePath, dump_record, load_record
 from packstone.runs.tasks import Attempt, Job, Task, begin_task, begun_path, find_dead_units, find_stop, run_units
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from packstone.model.work import Unit
     from packstone.storage.fileio import Entry, FileIO
@@ -50,10 +50,12 @@ _NS: Final = 1_000_000_000
 _CHILD: Final = "from packstone.runs.deaths import read_suspects; read_suspects()"
 
 
-def run_task(job: Job[Any, Any, Any], attempt: Attempt, number: int) -> None:
+def run_task(
+    job: Job[Any, Any, Any], attempt: Attempt, number: int, *, on_unit: Callable[[Unit], None] = lambda _: None
+) -> None:
     """Run one task, guarded against inputs that crashed a process before, and write its results."""
     task = begin_task(job, attempt, number)
-    run_units(job, attempt, task, guard=DeathWatch.begin(job, attempt, task))
+    run_units(job, attempt, task, guard=DeathWatch.begin(job, attempt, task), on_unit=on_unit)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -205,14 +207,19 @@ def find_deadly_file(
         question = pickle.dumps((io, read_through, tuple(files)))
     except (pickle.PicklingError, TypeError, AttributeError):
         return None  # a store that cannot be pickled: its files cannot be tried in a child
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
-    done = subprocess.run(  # noqa: S603 - our own interpreter and our own code
-        [sys.executable, "-c", _CHILD], input=question, capture_output=True, env=environment, check=False
-    )
-    begun = done.stdout.split()
-    if done.returncode >= 0 or not begun:
+    with start_python(_CHILD, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as child:
+        begun = child.communicate(question)[0].split()
+    if child.returncode >= 0 or not begun:
         return None
-    return files[int(begun[-1])][0], _signal_name(-done.returncode)
+    return files[int(begun[-1])][0], _signal_name(-child.returncode)
+
+
+def start_python(code: str, *, env: Mapping[str, str] | None = None, **options: Any) -> subprocess.Popen[bytes]:
+    """Start a process of our own code that imports what this process imports; ``options`` are those of Popen."""
+    path = os.pathsep.join(path for path in sys.path if path)
+    environment = {**os.environ, **(env or {}), "PYTHONPATH": path}
+    command = [sys.executable, "-P", "-c", code]  # -P: no module comes from the current folder
+    return subprocess.Popen(command, env=environment, **options)  # noqa: S603 - our own interpreter and code
 
 
 def read_suspects() -> None:

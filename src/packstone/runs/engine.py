@@ -1,8 +1,9 @@
-"""The engines that run tasks: in this process, or chosen by the size of the work; spark/engine.py has Spark's."""
+"""The engines that run tasks: on this machine, or made when needed; spark/engine.py has Spark's."""
 
 from __future__ import annotations
 
 import os
+import sys
 import uuid
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
@@ -18,13 +19,14 @@ if TYPE_CHECKING:
     from packstone.model.unit import OutputT, UnitResult
     from packstone.model.work import UnitT
     from packstone.runs.tasks import ContextT, Job, Task
+    from packstone.runs.worker_pool import WorkerPool
     from packstone.storage.fileio import FileIO
 
 
-# Up to these limits `auto` works in this process. One core merges and proves about 100 MB, or 500 small files, in a
-# second, so this much takes it ten seconds: about what Spark takes to start and to run its first job.
-INLINE_MAX_BYTES: Final = 1 << 30
-INLINE_MAX_FILES: Final = 5_000
+# Less work than this is done sooner in this process than workers have started: one core merges and proves about 100 MB,
+# or 500 small files, in a second.
+POOL_MIN_BYTES: Final = 64 << 20
+POOL_MIN_FILES: Final = 500
 
 
 class Engine(Protocol):
@@ -43,6 +45,10 @@ class Engine(Protocol):
     @property
     def tasks_may_outlive_job(self) -> bool:
         """Whether a task may still write after its job has ended: a speculative copy, a job that failed."""
+        ...
+
+    def limit(self, parallel: int | None) -> None:
+        """Run at most this many tasks at once, where the engine decides that; None: no limit."""
         ...
 
     def expect(self, job: Job[Any, Any, Any], *, files: int, size_bytes: int) -> None:
@@ -67,20 +73,57 @@ class Engine(Protocol):
 
 
 class InlineEngine:
-    """Runs tasks one after another in this process: no Spark, no Java, one core.
+    """Runs tasks on this machine, without Spark and Java: little work in this process, more in workers on all cores.
 
-    For small jobs, where starting Spark would take longer than the work, and for machines without Java.
+    Workers need about a third of a second to start. So they are used once the work of a job is big enough
+    (``POOL_MIN_BYTES``, ``POOL_MIN_FILES``), and only if there is more than one task.
     """
 
-    parallelism = 1
     tasks_may_outlive_job = False
-    used = EngineUse("inline")
 
-    def __init__(self, io: FileIO | None = None) -> None:
-        self._io = io  # None: the store of the staging folder
+    def __init__(self, io: FileIO | None = None, *, says_size: bool = False) -> None:
+        self._io = io  # a store of the caller, used in this process only; None: the store of the staging folder
+        self._says_size = says_size  # report how much work there was: for a caller who named no engine
+        self._expected: dict[Job[Any, Any, Any], tuple[int, int]] = {}
+        self._limit: int | None = None
+        self._pool: WorkerPool | None = None
+        self._workers: int | None = None  # the most workers that a job used; None if no task has run
+
+    @property
+    def used(self) -> EngineUse | None:
+        """The number of processes if there were workers, and the work of the job that reads most."""
+        if self._workers is None:
+            return None
+        facts = [f"{self._workers} processes"] if self._workers > 1 else []
+        if self._says_size:
+            size_bytes, files = max(self._expected.values(), default=(0, 0))
+            size = f"{format_bytes(size_bytes)} in " if size_bytes else ""
+            facts.append(f"{size}{plural(files, 'file')}")
+        return EngineUse("inline", ", ".join(facts))
+
+    @property
+    def parallelism(self) -> int:
+        """The number of workers that the expected work is worth."""
+        is_big = any(
+            size_bytes >= POOL_MIN_BYTES or files >= POOL_MIN_FILES for size_bytes, files in self._expected.values()
+        )
+        return self._most_workers() if is_big else 1
+
+    def _most_workers(self) -> int:
+        if self._io is not None or self._limit == 1:
+            return 1
+        from packstone.runs.worker_pool import count_workers  # most runs are small
+
+        return min(count_workers(), self._limit or sys.maxsize)
+
+    def limit(self, parallel: int | None) -> None:
+        """Use at most this many workers; 1: only this process."""
+        self._limit = parallel
 
     def expect(self, job: Job[Any, Any, Any], *, files: int, size_bytes: int) -> None:
-        """Do nothing: this engine takes any amount of work."""
+        """Add up the work of a job: many small waves are much work."""
+        before_bytes, before_files = self._expected.get(job, (0, 0))
+        self._expected[job] = before_bytes + size_bytes, before_files + files
 
     def run(
         self,
@@ -91,8 +134,32 @@ class InlineEngine:
         what: str,  # Spark shows it in its pages
         on_progress: Callable[[int, int], None],
     ) -> Iterator[UnitResult[OutputT]]:
-        """Run each task when the caller iterates to its results."""
+        """Run the tasks in workers, or each task when the caller iterates to its results."""
         io = self._io or open_store(staging)
+        workers = min(self.parallelism, len(tasks))
+        self._workers = max(self._workers or 1, workers)
+        run = self._run_here if workers <= 1 else self._run_in_workers
+        for number, attempt in run(job, tasks, io=io, staging=staging, on_progress=on_progress):
+            yield from read_result(io, staging, job=job, number=number, attempt=attempt)
+
+    def _run_in_workers(
+        self, job: Job[Any, Any, Any], tasks: Sequence[Task[Any, Any]], **places: Any
+    ) -> Iterator[tuple[int, str]]:
+        from packstone.runs.worker_pool import WorkerPool  # most runs are small
+
+        if self._pool is None:
+            self._pool = WorkerPool(self.parallelism)
+        return self._pool.run(job, tasks, **places)
+
+    def _run_here(
+        self,
+        job: Job[Any, Any, Any],
+        tasks: Sequence[Task[Any, Any]],
+        *,
+        io: FileIO,
+        staging: str,
+        on_progress: Callable[[int, int], None],
+    ) -> Iterator[tuple[int, str]]:
         done_units = done_bytes = 0
         for task in tasks:
             name = f"a0_{uuid.uuid4().hex[:8]}"
@@ -102,84 +169,19 @@ class InlineEngine:
             done_units += len(task.units)
             done_bytes += sum(unit.input_bytes for unit in task.units)
             on_progress(done_units, done_bytes)
-            yield from read_result(io, staging, job=job, number=task.number, attempt=attempt.name)
+            yield task.number, name
 
     def close(self) -> None:
-        """Do nothing: this engine holds nothing."""
-
-
-class AutoEngine:
-    """Runs tasks in this process while the work is small, and on Spark once it is not.
-
-    The measure is the total work of a job so far: a run of many small waves starts Spark once it has spent as much time
-    in this process as starting Spark would have cost, so it never takes more than about twice the time of the better
-    choice. Where Spark cannot be started, all tasks run in this process.
-    """
-
-    def __init__(self, make_spark: Callable[[], Engine], *, why_no_spark: Callable[[], str | None]) -> None:
-        self._make_spark, self._why_no_spark = make_spark, why_no_spark
-        self._engine: Engine = InlineEngine()
-        self._expected: dict[Job[Any, Any, Any], tuple[int, int]] = {}
-        self._missing: str | None = None  # why Spark cannot be used though the work is big enough for it
-        self._is_decided = False  # the work exceeded the limits: Spark is started, or known to be missing
-        self._has_run = False
-
-    @property
-    def parallelism(self) -> int:
-        """The parallelism of the engine that ``expect`` chose."""
-        return self._engine.parallelism
-
-    @property
-    def tasks_may_outlive_job(self) -> bool:
-        """As the engine in use says."""
-        return self._engine.tasks_may_outlive_job
-
-    @property
-    def used(self) -> EngineUse | None:
-        """The engine, and the amount of work that decided the choice: that of the job that reads most."""
-        engine = self._engine.used
-        if engine is None or not self._has_run:
-            return None
-        size_bytes, files = max(self._expected.values(), default=(0, 0))
-        missing = f", but {self._missing}" if self._missing else ""
-        size = f"{format_bytes(size_bytes)} in " if size_bytes else ""
-        return EngineUse(engine.name, f"{size}{plural(files, 'file')}{missing}")
-
-    def expect(self, job: Job[Any, Any, Any], *, files: int, size_bytes: int) -> None:
-        """Add up what is to be read, and start Spark if it exceeds what one core should do."""
-        before_bytes, before_files = self._expected.get(job, (0, 0))
-        total_bytes, total_files = before_bytes + size_bytes, before_files + files
-        self._expected[job] = total_bytes, total_files
-        is_small = total_bytes <= INLINE_MAX_BYTES and total_files <= INLINE_MAX_FILES
-        if is_small or self._is_decided:
-            return
-        self._is_decided, self._missing = True, self._why_no_spark()
-        if self._missing is None:
-            self._engine = self._make_spark()
-
-    def run(
-        self,
-        job: Job[ContextT, UnitT, OutputT],
-        tasks: Sequence[Task[ContextT, UnitT]],
-        *,
-        staging: str,
-        what: str,
-        on_progress: Callable[[int, int], None],
-    ) -> Iterator[UnitResult[OutputT]]:
-        """Run the tasks on the engine that ``expect`` chose."""
-        self._has_run = True
-        return self._engine.run(job, tasks, staging=staging, what=what, on_progress=on_progress)
-
-    def close(self) -> None:
-        """Stop Spark if it was started."""
-        self._engine.close()
+        """End the workers."""
+        if self._pool is not None:
+            self._pool.close()
 
 
 class LazyEngine:
     """Makes the real engine at the first task: a run with nothing to do never starts Spark."""
 
-    def __init__(self, make: Callable[[], Engine]) -> None:
-        self._make = make
+    def __init__(self, make: Callable[[], Engine], *, parallel: int | None = None) -> None:
+        self._make, self._parallel = make, parallel
         self._engine: Engine | None = None
 
     @property
@@ -204,7 +206,14 @@ class LazyEngine:
     def _started(self) -> Engine:
         if self._engine is None:
             self._engine = self._make()
+            self._engine.limit(self._parallel)
         return self._engine
+
+    def limit(self, parallel: int | None) -> None:
+        """Set the limit of the real engine, now or when it is started."""
+        self._parallel = parallel
+        if self._engine is not None:
+            self._engine.limit(parallel)
 
     def run(
         self,

@@ -48,8 +48,10 @@ from packstone.storage.fileio import EntryKind
 if TYPE_CHECKING:
     from packstone.storage.fileio import FileIO
 
-_TASK_BYTES: Final = 32 << 20  # about a second of work; an empty Spark task costs 40 ms
+_TASK_BYTES: Final = 64 << 20  # about a second of work
 _TASK_UNITS: Final = 64
+_LEAST_TASK_BYTES: Final = 1 << 20  # an empty Spark task costs 40 ms
+_FILE_BYTES: Final = 64 << 10  # a tiny file takes about as long as this many bytes of a big one
 _TASK: Final = "task-"
 _RESULT: Final = "result-"
 _BEGUN: Final = "begun-"
@@ -122,6 +124,7 @@ class Job(Generic[ContextT, UnitT, OutputT]):
     # Prove published outputs again, against the inputs if they still exist; `verify` runs it.
     prove: Callable[[Attempt, ContextT, ProvedUnit[UnitT, OutputT]], UnitResult[OutputT]] | None = None
     reuse: Reuse[ContextT, UnitT, OutputT] | None = None
+    load_format: Callable[[str], object] | None = None  # import the code for a format of `input_files`
 
 
 def prove_job(job: Job[ContextT, UnitT, OutputT]) -> Job[ContextT, ProvedUnit[UnitT, OutputT], OutputT]:
@@ -151,32 +154,50 @@ class UnitGuard(Protocol):
 
 
 def pack_units(
-    units: Sequence[UnitT], *, context: ContextT, parallel: int | None, deaths: str = ""
+    units: Sequence[UnitT],
+    *,
+    context: ContextT,
+    parallelism: int,
+    parallel: int | None = None,
+    deaths: str = "",
 ) -> list[Task[ContextT, UnitT]]:
-    """Assign units to tasks, the biggest first, tiny ones together; at most ``parallel`` balanced tasks if given."""
-    biggest_first = sorted(units, key=lambda unit: (-unit.input_bytes, unit.number))
+    """Pack units into tasks of about equal work: one for each that can run at once, or a multiple of that.
+
+    ``parallel`` is the number of tasks, where the caller limits how many run at once. If the parallelism is not known
+    (1), tasks are filled one after another. Tiny units share a task.
+    """
+    biggest_first = sorted(units, key=lambda unit: (-_estimate_work(unit), unit.number))
+    if parallel is None and parallelism > 1:
+        work = sum(map(_estimate_work, units))
+        least = max(-(-work // _TASK_BYTES), -(-len(units) // _TASK_UNITS))
+        whole = -(-least // parallelism) * parallelism  # so that no core is idle at the end
+        parallel = min(whole, max(least, work // _LEAST_TASK_BYTES, 1))
     packs = _deal(biggest_first, parallel) if parallel else _fill(biggest_first)
     return [Task(number=number, context=context, units=tuple(pack), deaths=deaths) for number, pack in enumerate(packs)]
+
+
+def _estimate_work(unit: Unit) -> int:
+    return unit.input_bytes + len(unit.input_files) * _FILE_BYTES
 
 
 def _fill(units: list[UnitT]) -> list[list[UnitT]]:
     packs: list[list[UnitT]] = []
     room = 0
     for unit in units:
-        if not packs or room < unit.input_bytes or len(packs[-1]) >= _TASK_UNITS:
+        if not packs or room < _estimate_work(unit) or len(packs[-1]) >= _TASK_UNITS:
             packs.append([])
             room = _TASK_BYTES
         packs[-1].append(unit)
-        room -= unit.input_bytes
+        room -= _estimate_work(unit)
     return packs
 
 
-def _deal(units: list[UnitT], parallel: int) -> list[list[UnitT]]:
-    heap: list[tuple[int, int, list[UnitT]]] = [(0, at, []) for at in range(min(parallel, len(units)))]
+def _deal(units: list[UnitT], tasks: int) -> list[list[UnitT]]:
+    heap: list[tuple[int, int, list[UnitT]]] = [(0, at, []) for at in range(min(tasks, len(units)))]
     for unit in units:
-        size_bytes, at, pack = heapq.heappop(heap)
+        work, at, pack = heapq.heappop(heap)
         pack.append(unit)
-        heapq.heappush(heap, (size_bytes + unit.input_bytes, at, pack))
+        heapq.heappush(heap, (work + _estimate_work(unit), at, pack))
     return [pack for _, _, pack in sorted(heap, key=lambda item: item[1])]
 
 
@@ -193,7 +214,12 @@ def begin_task(job: Job[ContextT, UnitT, OutputT], attempt: Attempt, number: int
 
 
 def run_units(
-    job: Job[ContextT, UnitT, OutputT], attempt: Attempt, task: Task[ContextT, UnitT], *, guard: UnitGuard
+    job: Job[ContextT, UnitT, OutputT],
+    attempt: Attempt,
+    task: Task[ContextT, UnitT],
+    *,
+    guard: UnitGuard,
+    on_unit: Callable[[Unit], None],
 ) -> None:
     """Run all units of a task, even if some fail, and write the results under the attempt's name."""
     results = []
@@ -201,6 +227,7 @@ def run_units(
         results.append(_run_unit(job, attempt, task.context, unit=unit, guard=guard))
         marker = f"{attempt.staging}/{_DONE}{unit.number:06d}-{unit.input_bytes}"
         attempt.io.replace(marker, _sealed(dump_record(results[-1])))
+        on_unit(unit)
     path = _result_path(attempt.staging, task.number, attempt.name)
     attempt.io.replace(path, dump_record(TaskResult(units=tuple(results))))
 

@@ -45,6 +45,9 @@ class SparkEngine:
     tasks_may_outlive_job = True
     used = EngineUse("spark")
 
+    def limit(self, parallel: int | None) -> None:
+        """Do nothing: a job has no more tasks than the caller allows (``pack_units``)."""
+
     def expect(self, job: Job[Any, Any, Any], *, files: int, size_bytes: int) -> None:
         """Do nothing: this engine takes any amount of work."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import importlib.util
 import os
 import re
 import shutil
@@ -121,22 +120,6 @@ def is_spark_chosen() -> bool:
     if any(name in os.environ for name in (*_SUBMIT_VARIABLES, *_ADDRESS_VARIABLES)):
         return True
     return "pyspark" in sys.modules and _find_session() is not None
-
-
-def why_no_spark() -> str | None:
-    """Why Spark cannot be started on this machine; None if no reason is found."""
-    for package in ("pyspark", "pandas"):  # mapInArrow does not run without pandas
-        if importlib.util.find_spec(package) is None:
-            return f"{package} is not installed"
-    return None if _find_java() >= _MIN_JAVA else f"no Java {_MIN_JAVA} or newer was found"
-
-
-def _find_java() -> int:
-    """The version of the Java that Spark would use; 0 if there is none."""
-    home = os.environ.get("JAVA_HOME")
-    if home:
-        return _java_version(os.path.join(home, "bin", "java"))
-    return max(_java_version("java"), _java_version(os.path.join(_BUNDLED_JAVA, "bin", "java")))
 
 
 def _start(builder: Any) -> Any:

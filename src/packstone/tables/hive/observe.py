@@ -174,10 +174,10 @@ class HivePlanner:
             FactsUnit(number=number, folders=some, codec=self.options.codec)
             for number, some in enumerate(_gather(folders))
         ]
-        tasks = pack_units(units, context=None, parallel=len(units))
         count = sum(len(folder.files) for folder in folders)
         what = f"inspect {count} files"
         self.engine.expect(FACTS_JOB, files=count, size_bytes=0)  # footers only
+        tasks = pack_units(units, context=None, parallelism=self.engine.parallelism)
         results = self.engine.run(FACTS_JOB, tasks, staging=staging, what=what, on_progress=lambda _units, _bytes: None)
         for result in results:
             check_done(result)

@@ -19,6 +19,8 @@ from packstone.tables.hive.file_facts import FileFacts, read_file_facts
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+_FOOTER_BYTES: Final = 16 << 10
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FolderFiles:
@@ -55,8 +57,12 @@ class FactsUnit:
     number: int
     folders: tuple[FolderFiles, ...]
     codec: str
-    input_bytes: int = 1  # all weigh the same: footers only
     input_files: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def input_bytes(self) -> int:
+        """About what it reads: footers only."""
+        return sum(len(folder.files) for folder in self.folders) * _FOOTER_BYTES
 
 
 def merge_or_copy(attempt: Attempt, _context: None, spec: UnitSpec) -> UnitResult[StagedFile]:
@@ -140,5 +146,6 @@ HIVE_JOB: Final = Job(
     read_through=read_through,
     prove=prove_again,
     reuse=Reuse(do=reuse_merge, identity=_identity, output_path=_output_path),
+    load_format=kernel_of,
 )
 FACTS_JOB: Final = Job(context=type(None), unit=FactsUnit, output=InspectedFiles, do=read_facts)

@@ -599,10 +599,10 @@ def merge_sorted_runs(
 def _run(session: LoadSession, units: Sequence[MergeUnit], load: _Load) -> Iterator[UnitResult[WrittenBlockFile]]:
     staging = session.run.staging(1, 3)
     context = MergeContext(table=session.table, run_folder=session.run.folder)
-    tasks = pack_units(units, context=context, parallel=load.options.parallel)
     what = f"sort {len(units)} parts of {session.table}"
     files, size_bytes = {path for unit in units for path, _ in unit.input_files}, sum(u.input_bytes for u in units)
     load.engine.expect(SEGMENTS_MERGE_JOB, files=len(files), size_bytes=size_bytes)
+    tasks = pack_units(units, context=context, parallelism=load.engine.parallelism, parallel=load.options.parallel)
     for result in load.engine.run(
         SEGMENTS_MERGE_JOB, tasks, staging=staging, what=what, on_progress=lambda _units, _bytes: None
     ):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -81,7 +80,9 @@ class LoadOptions:
 
     def share_bytes(self, total_bytes: int) -> int:
         """The input bytes of each task: few enough that all cores have work, if the input is big enough."""
-        tasks = self.parallel or os.cpu_count() or 1
+        from packstone.runs.worker_pool import count_workers  # options are read by commands that load nothing
+
+        tasks = self.parallel or count_workers()
         return min(self.task_bytes, max(_LEAST_TASK_BYTES, -(-total_bytes // tasks)))
 
 

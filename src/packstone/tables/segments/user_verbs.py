@@ -225,7 +225,7 @@ class SegmentVerbs:
         chosen = replace(
             options or LoadOptions(), **{name: value for name, value in given.items() if value is not None}
         )
-        engine = LazyEngine(self._engine)
+        engine = LazyEngine(self._engine, parallel=chosen.parallel)
         try:
             if self._frames.is_frame(data):
                 return load_frame(self._io, self.path, data, frames=self._frames, options=chosen, merge=self._merge)
