@@ -470,8 +470,8 @@ def test_interrupted_between_two_units(lake, signals):
     before, ids, done = lake.on_disk(), lake.ids(), []
 
     class Interrupting(LocalFileIO):
-        def replace(self, path, data):
-            super().replace(path, data)
+        def replace(self, path, data, **options):
+            super().replace(path, data, **options)
             if "/done-" in path and not done:
                 done.append(path)
                 os.kill(os.getpid(), signal.SIGTERM)
@@ -500,11 +500,11 @@ def test_interrupted_between_two_units(lake, signals):
 class Signalling(FaultyFileIO):
     """The local files, with a signal to ourselves right before a version is published."""
 
-    def write_new(self, path, data):
+    def write_new(self, path, data, **options):
         """Signal, then write."""
         if "/manifest/" in path:
             os.kill(os.getpid(), signal.SIGTERM)
-        super().write_new(path, data)
+        super().write_new(path, data, **options)
 
 
 def test_interrupted_in_the_commit(lake):

@@ -81,8 +81,8 @@ def test_a_file_replaced_before_the_swap(lake, file_format):
     folder = fill(lake, file_format)
 
     class Replacing(LocalFileIO):
-        def write_new(self, path, data):
-            super().write_new(path, data)
+        def write_new(self, path, data, **options):
+            super().write_new(path, data, **options)
             if path.endswith(".intent.json"):
                 (folder / "000002_0").write_bytes(WRITE[file_format](ROWS[file_format][:1]))
 

@@ -6,6 +6,9 @@ a dead owner would race, and the slower one would remove the file the quicker on
 With numbers the slower one finds its number taken, and loses.
 
 ``liveness`` decides whether an owner is dead; ``take_over`` never takes from a process that is known to run.
+
+Owner files are not synced, because a power cut ends the owner too. It may leave an owner file that is empty or full of
+zeros: that is a dead owner, which may have left a swap half-done.
 """
 
 from __future__ import annotations
@@ -42,6 +45,7 @@ class UnknownOwner:
     """A damaged owner file: a run owns the partition, or did."""
 
     why: str
+    is_lost: bool = False  # a power cut took its content: the run is dead
 
 
 def is_dead(io: FileIO, owner: Owner, *, now_seconds: float) -> bool:
@@ -66,7 +70,10 @@ def read_owner(io: FileIO, folder: str) -> tuple[int, Owner | UnknownOwner | Non
         return 0, None
     path = _path(folder, number)
     try:
-        return number, load_record(Owner, io.read_bytes(path), path=path)
+        data = io.read_bytes(path)
+        if not data.strip(b"\0"):
+            return number, UnknownOwner(why=f"{path} is empty.", is_lost=True)
+        return number, load_record(Owner, data, path=path)
     except FileNotFoundError:  # removed by a newer owner since the listing; read again
         return read_owner(io, folder)
     except CorruptionError as error:
@@ -83,10 +90,17 @@ def _latest_number(io: FileIO, folder: str) -> int:
 
 def claim(io: FileIO, folder: str, owner: Owner, *, what: str, now_seconds: float, take_over: bool = False) -> int:
     """Become the owner and return the number of the claim; ConflictError if a live run is the owner."""
-    io.make_dirs(folder)
+    return succeed(io, folder, owner, what=what, now_seconds=now_seconds, take_over=take_over)[0]
+
+
+def succeed(
+    io: FileIO, folder: str, owner: Owner, *, what: str, now_seconds: float, take_over: bool = False
+) -> tuple[int, Owner | UnknownOwner | None]:
+    """Become the owner as ``claim`` does; return the number of the claim and the previous owner."""
+    io.make_dirs(folder, durable=False)
     number, present = read_owner(io, folder)
     if isinstance(present, UnknownOwner):
-        if not take_over:
+        if not present.is_lost and not take_over:
             raise ConflictError(f"{present.why} Give --take-over if you are sure that no other run works on {what}.")
     elif (
         present is not None
@@ -99,13 +113,13 @@ def claim(io: FileIO, folder: str, owner: Owner, *, what: str, now_seconds: floa
             owner=present.run,
         )
     try:
-        io.write_new(_path(folder, number + 1), dump_record(owner))
+        io.write_new(_path(folder, number + 1), dump_record(owner), durable=False)
     except FileExistsError:
         raise ConflictError(f"{what} was just claimed by another run; try again later.") from None
     check_owned(io, folder, number + 1, what=what)
     for old in range(max(1, number - 8), number + 1):
         io.remove(_path(folder, old))
-    return number + 1
+    return number + 1, present
 
 
 def check_owned(io: FileIO, folder: str, number: int, *, what: str) -> None:
@@ -116,7 +130,8 @@ def check_owned(io: FileIO, folder: str, number: int, *, what: str) -> None:
 
 def release(io: FileIO, folder: str, *, number: int, owner: Owner, unfinished: bool = False) -> None:
     """Release the partition; the number stays taken, so that a slow rival cannot reuse it."""
-    io.replace(_path(folder, number), dump_record(replace(owner, released=True, unfinished=unfinished)))
+    record = dump_record(replace(owner, released=True, unfinished=unfinished))
+    io.replace(_path(folder, number), record, durable=False)
 
 
 def _path(folder: str, number: int) -> str:

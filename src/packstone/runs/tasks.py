@@ -14,6 +14,9 @@ report because the job was interrupted or its driver was killed, the results of 
 
 A failure of one unit is its result, not an exception: one broken file must not end a job that merges ten thousand
 others.
+
+None of these files is synced. A killed process leaves them whole; after a power cut they may be empty, and then the
+units are merged again.
 """
 
 from __future__ import annotations
@@ -203,13 +206,13 @@ def _deal(units: list[UnitT], tasks: int) -> list[list[UnitT]]:
 
 def write_task(io: FileIO, staging: str, task: Task[Any, Any]) -> None:
     """Write the payload of a task to the staging folder."""
-    io.replace(_task_path(staging, task.number), dump_record(task))
+    io.replace(_task_path(staging, task.number), dump_record(task), durable=False)
 
 
 def begin_task(job: Job[ContextT, UnitT, OutputT], attempt: Attempt, number: int) -> Task[ContextT, UnitT]:
     """Write the marker of an attempt and read its payload."""
     begun = dump_record(Begun(process=ProcessIdentity.mine()))
-    attempt.io.replace(begun_path(attempt, number), begun)
+    attempt.io.replace(begun_path(attempt, number), begun, durable=False)
     return _read_task(attempt.io, attempt.staging, job, number=number)
 
 
@@ -226,10 +229,10 @@ def run_units(
     for unit in task.units:
         results.append(_run_unit(job, attempt, task.context, unit=unit, guard=guard))
         marker = f"{attempt.staging}/{_DONE}{unit.number:06d}-{unit.input_bytes}"
-        attempt.io.replace(marker, _sealed(dump_record(results[-1])))
+        attempt.io.replace(marker, _sealed(dump_record(results[-1])), durable=False)
         on_unit(unit)
     path = _result_path(attempt.staging, task.number, attempt.name)
-    attempt.io.replace(path, dump_record(TaskResult(units=tuple(results))))
+    attempt.io.replace(path, dump_record(TaskResult(units=tuple(results))), durable=False)
 
 
 def _run_unit(

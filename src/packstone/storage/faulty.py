@@ -89,13 +89,13 @@ class FaultyFileIO:
         """Write data files to the inner store; their bytes are not steps."""
         return self._inner.open_output(path)
 
-    def write_new(self, path: str, data: bytes) -> None:
+    def write_new(self, path: str, data: bytes, *, durable: bool = True) -> None:
         """Step."""
-        self._step("write_new", path, lambda: self._inner.write_new(path, data), torn=data)
+        self._step("write_new", path, lambda: self._inner.write_new(path, data, durable=durable), torn=data)
 
-    def replace(self, path: str, data: bytes) -> None:
+    def replace(self, path: str, data: bytes, *, durable: bool = True) -> None:
         """Step."""
-        self._step("replace", path, lambda: self._inner.replace(path, data), torn=data)
+        self._step("replace", path, lambda: self._inner.replace(path, data, durable=durable), torn=data)
 
     def move(self, source: str, target: str) -> None:
         """Step."""
@@ -121,9 +121,9 @@ class FaultyFileIO:
         limited.steps = self.steps
         return limited
 
-    def make_dirs(self, path: str, *, like: Permissions | None = None) -> None:
+    def make_dirs(self, path: str, *, like: Permissions | None = None, durable: bool = True) -> None:
         """Step."""
-        self._step("make_dirs", path, lambda: self._inner.make_dirs(path, like=like))
+        self._step("make_dirs", path, lambda: self._inner.make_dirs(path, like=like, durable=durable))
 
     def sync_dir(self, path: str) -> None:
         """Step."""

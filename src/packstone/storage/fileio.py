@@ -101,15 +101,19 @@ class FileIO(Protocol):
         """
         ...
 
-    def write_new(self, path: str, data: bytes) -> None:
+    def write_new(self, path: str, data: bytes, *, durable: bool = True) -> None:
         """Step: create the file with this content, durably and atomically; FileExistsError if it exists.
 
-        Exclusive between processes: of many callers exactly one succeeds.
+        Exclusive between processes: of many callers exactly one succeeds. Without ``durable`` the file is as atomic and
+        exclusive for all processes, but a power cut may lose it, or leave it empty or full of zeros.
         """
         ...
 
-    def replace(self, path: str, data: bytes) -> None:
-        """Step: write this content to the path, durably and atomically, replacing any existing file."""
+    def replace(self, path: str, data: bytes, *, durable: bool = True) -> None:
+        """Step: write this content to the path, durably and atomically, replacing any existing file.
+
+        Without ``durable`` as for ``write_new``.
+        """
         ...
 
     def move(self, source: str, target: str) -> None:
@@ -128,11 +132,11 @@ class FileIO(Protocol):
         """Step: remove a directory if it is empty; False if it is not."""
         ...
 
-    def make_dirs(self, path: str, *, like: Permissions | None = None) -> None:
+    def make_dirs(self, path: str, *, like: Permissions | None = None, durable: bool = True) -> None:
         """Step: create a directory and its parents, durably; it may exist already.
 
         A new directory is not more accessible than its parent, nor than ``like``; with ``like`` it gets the ACL of
-        those permissions and no other.
+        those permissions and no other. Without ``durable`` a power cut may lose it, until its parent is synced.
         """
         ...
 

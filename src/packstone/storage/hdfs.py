@@ -123,7 +123,7 @@ class HdfsFileIO:
 
         return pa.PythonFile(self._create(path, overwrite=True, most=self.most_mode), mode="w")
 
-    def write_new(self, path: str, data: bytes) -> None:
+    def write_new(self, path: str, data: bytes, *, durable: bool = True) -> None:
         """Write a temporary file, then rename it: the NameNode lets one of many writers succeed."""
         aside = self._write_aside(path, data)
         try:
@@ -133,7 +133,7 @@ class HdfsFileIO:
                 self.remove(aside)
             raise
 
-    def replace(self, path: str, data: bytes) -> None:
+    def replace(self, path: str, data: bytes, *, durable: bool = True) -> None:
         """Write a temporary file, then rename it over the target, which is one step of the NameNode."""
         aside = self._write_aside(path, data)
         self._rename(aside, path, overwrite=True)
@@ -162,7 +162,7 @@ class HdfsFileIO:
             return False
         return True
 
-    def make_dirs(self, path: str, *, like: Permissions | None = None) -> None:
+    def make_dirs(self, path: str, *, like: Permissions | None = None, durable: bool = True) -> None:
         """Create the directory and its ancestors, one by one: each gets the mode that its parent allows."""
         missing, at = [], path
         while (found := self.stat(at)) is None and at != self.settings.url:

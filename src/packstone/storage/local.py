@@ -15,8 +15,8 @@ import errno
 import os
 import shutil
 import stat as stat_bits
-import tempfile
 from dataclasses import replace
+from functools import cache
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from packstone.errors import CorruptionError
@@ -106,20 +106,22 @@ class LocalFileIO:
             os.close(handle)
         return pa.OSFile(os.fsencode(path), "wb")
 
-    def write_new(self, path: str, data: bytes) -> None:
+    def write_new(self, path: str, data: bytes, *, durable: bool = True) -> None:
         """Write a temporary file, then link it: the name appears once, with complete and durable content."""
-        aside = _write_aside(path, data)
+        aside = _write_aside(path, data, durable=durable)
         try:
             os.link(aside, path)
         finally:
             os.unlink(aside)
-        self.sync_dir(os.path.dirname(path))
+        if durable:
+            self.sync_dir(os.path.dirname(path))
 
-    def replace(self, path: str, data: bytes) -> None:
+    def replace(self, path: str, data: bytes, *, durable: bool = True) -> None:
         """Write a temporary file, then rename it over the target."""
-        aside = _write_aside(path, data)
+        aside = _write_aside(path, data, durable=durable)
         os.rename(aside, path)
-        self.sync_dir(os.path.dirname(path))
+        if durable:
+            self.sync_dir(os.path.dirname(path))
 
     def move(self, source: str, target: str) -> None:
         """Rename without replacing, in one system call if the file system supports it."""
@@ -153,17 +155,17 @@ class LocalFileIO:
             return False
         return True
 
-    def make_dirs(self, path: str, *, like: Permissions | None = None) -> None:
+    def make_dirs(self, path: str, *, like: Permissions | None = None, durable: bool = True) -> None:
         """Create the missing ancestors and make each new name durable in its parent."""
         for _ in range(_MAKE_DIRS_ATTEMPTS):
             try:
-                self._make_dirs(path, like)
+                self._make_dirs(path, like, durable=durable)
             except FileNotFoundError:  # another run that ended removed an ancestor that was still empty
                 continue
             return
-        self._make_dirs(path, like)
+        self._make_dirs(path, like, durable=durable)
 
-    def _make_dirs(self, path: str, like: Permissions | None) -> None:
+    def _make_dirs(self, path: str, like: Permissions | None, *, durable: bool) -> None:
         missing = []
         at = path
         while not os.path.isdir(at):
@@ -173,7 +175,8 @@ class LocalFileIO:
         for folder in made:
             above = os.path.dirname(folder)
             _set_folder_owner(folder, os.stat(above), like)
-            self.sync_dir(above)
+            if durable:
+                self.sync_dir(above)
 
     def sync_dir(self, path: str) -> None:
         """Fsync the directory."""
@@ -246,19 +249,24 @@ def _kind(mode: int) -> EntryKind:
     return EntryKind.LINK if stat_bits.S_ISLNK(mode) else EntryKind.OTHER
 
 
-def _write_aside(path: str, data: bytes) -> str:
-    handle, aside = tempfile.mkstemp(prefix=".new-", dir=os.path.dirname(path))
+def _write_aside(path: str, data: bytes, *, durable: bool) -> str:
+    at = os.path.dirname(path)
+    aside = f"{at}/.new-{os.urandom(8).hex()}"
+    handle = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
-            file.flush()
-            folder = os.stat(os.path.dirname(path))
-            os.fchmod(file.fileno(), file_mode(folder.st_mode))  # readable by everybody who may enter the folder
-            _set_owner(file.fileno(), folder.st_uid, folder.st_gid)
-            os.fsync(file.fileno())
+        left = memoryview(data)
+        while left:
+            left = left[os.write(handle, left) :]
+        folder = os.stat(at)
+        os.fchmod(handle, file_mode(folder.st_mode))  # readable by everybody who may enter the folder
+        _set_owner(handle, folder.st_uid, folder.st_gid)
+        if durable:
+            os.fsync(handle)
     except BaseException:
         os.unlink(aside)
         raise
+    finally:
+        os.close(handle)
     return aside
 
 
@@ -312,12 +320,19 @@ def _set_owner(handle: int, user: int, group: int) -> None:
 
 
 def _rename_noreplace(source: str, target: str) -> int:
-    try:
-        call = ctypes.CDLL(None, use_errno=True).renameat2
-    except (OSError, AttributeError):  # an older C library, or not Linux
+    call = _renameat2()
+    if call is None:
         return errno.ENOSYS
     done = call(_AT_FDCWD, os.fsencode(source), _AT_FDCWD, os.fsencode(target), _RENAME_NOREPLACE)
     return ctypes.get_errno() if done else 0
+
+
+@cache
+def _renameat2() -> Any:
+    try:
+        return ctypes.CDLL(None, use_errno=True).renameat2
+    except (OSError, AttributeError):  # an older C library, or not Linux
+        return None
 
 
 def _link_and_unlink(source: str, target: str) -> None:

@@ -69,13 +69,13 @@ class MemoryFileIO:
         """Open a file object whose content is stored when it is closed."""
         return _MemoryOutput(self, path)
 
-    def write_new(self, path: str, data: bytes) -> None:
+    def write_new(self, path: str, data: bytes, *, durable: bool = True) -> None:
         """Create a file; FileExistsError if it exists."""
         if path in self._files:
             raise FileExistsError(path)
         self.replace(path, data)
 
-    def replace(self, path: str, data: bytes) -> None:
+    def replace(self, path: str, data: bytes, *, durable: bool = True) -> None:
         """Store the content with a later time than any file before."""
         if posixpath.dirname(path) not in self._dirs:
             raise FileNotFoundError(posixpath.dirname(path))
@@ -113,7 +113,7 @@ class MemoryFileIO:
         """Return the same store: there are no other users."""
         return self
 
-    def make_dirs(self, path: str, *, like: Permissions | None = None) -> None:
+    def make_dirs(self, path: str, *, like: Permissions | None = None, durable: bool = True) -> None:
         """Add the folder and its ancestors."""
         at = path
         while at not in self._dirs:

@@ -143,7 +143,7 @@ class S3FileIO:
         store, key = self._at(path)
         return ObjectWriter(store, key, path=path)
 
-    def write_new(self, path: str, data: bytes) -> None:
+    def write_new(self, path: str, data: bytes, *, durable: bool = True) -> None:
         """Put an object only if it does not exist.
 
         The client repeats a put whose response was lost or was a 5xx, and may then find the object of its own first
@@ -161,7 +161,7 @@ class S3FileIO:
                 if not _is_marked(store, key, mark):
                     raise
 
-    def replace(self, path: str, data: bytes) -> None:
+    def replace(self, path: str, data: bytes, *, durable: bool = True) -> None:
         """Put an object, replacing any existing one."""
         import obstore  # an extra
 
@@ -217,7 +217,7 @@ class S3FileIO:
         """Return the same store: objects have no modes."""
         return self
 
-    def make_dirs(self, path: str, *, like: Permissions | None = None) -> None:
+    def make_dirs(self, path: str, *, like: Permissions | None = None, durable: bool = True) -> None:
         """Do nothing: there are no folders."""
 
     def sync_dir(self, path: str) -> None:

@@ -407,10 +407,10 @@ def test_a_full_disk_is_not_left_full(lake, monkeypatch):
     rows, names = lake.rows(), {name for name in lake.names() if "bucket" in name}
     plain = LocalFileIO.write_new
 
-    def write_new(self, path, data):
+    def write_new(self, path, data, **options):
         if "/manifest/" in path:
             raise OSError(28, "No space left on device", path)
-        plain(self, path, data)
+        plain(self, path, data, **options)
 
     monkeypatch.setattr(LocalFileIO, "write_new", write_new)
     with pytest.raises(UnavailableError, match="No space left"):

@@ -561,10 +561,10 @@ def test_a_store_that_does_not_say_whether_it_published(tmp_path, monkeypatch):
     outcome = Table(lake.table).compact(FULL)
     rows, plain = lake.rows(), LocalFileIO.write_new
 
-    def write_new(self, path, data):
+    def write_new(self, path, data, **options):
         if "/snapshot/snapshot-" in path:
             raise OSError(5, "Input/output error", path)
-        plain(self, path, data)
+        plain(self, path, data, **options)
 
     monkeypatch.setattr(LocalFileIO, "write_new", write_new)
     before = set(lake.path.rglob("data-*"))
@@ -584,8 +584,8 @@ def test_an_interrupt_after_the_commit_keeps_the_copies(lake, monkeypatch):
     outcome = Table(lake.table).compact(FULL)
     rows, plain = lake.rows(), LocalFileIO.write_new
 
-    def write_new(self, path, data):
-        plain(self, path, data)
+    def write_new(self, path, data, **options):
+        plain(self, path, data, **options)
         if "/snapshot/snapshot-" in path:
             os.kill(os.getpid(), 2)
 

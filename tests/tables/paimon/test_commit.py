@@ -218,12 +218,12 @@ class Rival(LocalFileIO):
         self.lake, self.times = lake, times
         self.act = act or (lambda: lake.append({1000 + self.times: 1}))
 
-    def write_new(self, path, data):
+    def write_new(self, path, data, **options):
         """Let the rival go first."""
         if "/snapshot/snapshot-" in path and self.times:
             self.times -= 1
             self.act()
-        super().write_new(path, data)
+        super().write_new(path, data, **options)
 
 
 @pytest.mark.parametrize("limits", [MergeLimits(min_count=2), MergeLimits(min_count=100)])
@@ -243,8 +243,8 @@ def test_a_late_hint_is_not_written(lake):
     """Somebody commits between our publish and our hint: theirs stands, because a hint may only move forward."""
 
     class Slow(LocalFileIO):
-        def write_new(self, path, data):
-            super().write_new(path, data)
+        def write_new(self, path, data, **options):
+            super().write_new(path, data, **options)
             if path.endswith("/snapshot/snapshot-4"):
                 lake.append({50: 50})
 
@@ -265,11 +265,11 @@ def test_a_number_that_expired_is_not_free(lake, moment):
     class Stalled(LocalFileIO):
         stalls = 1
 
-        def write_new(self, path, data):
+        def write_new(self, path, data, **options):
             if ("/manifest/manifest-list" if moment == "before" else "/snapshot/snapshot-4") in path and self.stalls:
                 self.stalls = 0
                 overtake()
-            super().write_new(path, data)
+            super().write_new(path, data, **options)
 
     before = lake.rows()
     store = Stalled()
@@ -341,14 +341,14 @@ class Forgetful(LocalFileIO):
     def __init__(self, *, happens, times=1):
         self.happens, self.times = happens, times
 
-    def write_new(self, path, data):
+    def write_new(self, path, data, **options):
         """Fail on a snapshot."""
         if "/snapshot/snapshot-" in path and self.times:
             self.times -= 1
             if self.happens:
-                super().write_new(path, data)
+                super().write_new(path, data, **options)
             raise OSError(5, "Input/output error", path)
-        super().write_new(path, data)
+        super().write_new(path, data, **options)
 
 
 @pytest.mark.parametrize("happens", [True, False])
@@ -382,20 +382,20 @@ class Late(LocalFileIO):
     def __init__(self):
         self.pending = None
 
-    def write_new(self, path, data):
+    def write_new(self, path, data, **options):
         """Keep the first one back."""
         if "/snapshot/snapshot-" in path and self.pending is None:
             self.pending = (path, data)
             raise TimeoutError(path)
         self.settle()
-        super().write_new(path, data)
+        super().write_new(path, data, **options)
 
     def settle(self):
         """Let it appear."""
         if self.pending:
             path, data = self.pending
             self.pending = ()
-            super().write_new(path, data)
+            super().write_new(path, data, **options)
 
 
 def test_a_publish_that_happens_late_is_found(lake):
@@ -431,10 +431,10 @@ def test_an_interrupt_after_publishing_removes_nothing(lake, at):
     """Ctrl-C in the very moment after the snapshot appeared: it is published, with all that it needs."""
 
     class Interrupted(LocalFileIO):
-        def replace(self, path, data):
+        def replace(self, path, data, **options):
             if at == "hint":
                 raise KeyboardInterrupt
-            super().replace(path, data)
+            super().replace(path, data, **options)
 
     def sleep(_seconds):
         raise KeyboardInterrupt

@@ -198,12 +198,12 @@ class Race(MemoryFileIO):
         super().__init__()
         self.before, self.after = list(before), list(after)
 
-    def write_new(self, path, data):
+    def write_new(self, path, data, **options):
         """Let the others go first, or next."""
         is_status = "/status/" in path
         if is_status and self.before:
             self.before.pop(0)()
-        super().write_new(path, data)
+        super().write_new(path, data, **options)
         if is_status and self.after:
             self.after.pop(0)()
 
@@ -490,14 +490,14 @@ class Broken(MemoryFileIO):
         super().__init__()
         self.errors, self.does_it, self.blind = [], False, False
 
-    def write_new(self, path, data):
+    def write_new(self, path, data, **options):
         """Fail as told."""
         if "/status/" in path and self.errors:
             error = self.errors.pop(0)
             if self.does_it and path not in self._files:
-                super().write_new(path, data)
+                super().write_new(path, data, **options)
             raise error
-        super().write_new(path, data)
+        super().write_new(path, data, **options)
 
     def read_bytes(self, path):
         """Fail on versions that are asked for after a failure, if told."""

@@ -46,12 +46,10 @@ class Claims:
             return
         io, layout = self.journal.io, self.journal.layout
         folder, what = layout.owners(partition), layout.directory(partition)
-        number, before = ownership.read_owner(io, folder)
-        self._numbers[partition] = ownership.claim(
+        self._numbers[partition], before = ownership.succeed(
             io, folder, self.run.owner, what=what, now_seconds=self.run.store_now(), take_over=self.run.take_over
         )
-        is_clean = before is None or (isinstance(before, Owner) and before.is_clean)
-        if self._numbers[partition] == number + 1 and is_clean:
+        if before is None or (isinstance(before, Owner) and before.is_clean):
             return
         # We recovered the table when we began, but the owner may have died since; then our listing shows half a swap.
         dead = find_unfinished(self.journal, partition, besides=self.run.id)
