@@ -24,7 +24,7 @@ def segment_recover(io, path):
 
 
 def segment_clean(io, path, days=0.0):
-    """Clean as if so many days had gone by; say what went."""
+    """Clean as if this many days had gone by; say what went."""
     own, segments.now_ms = segments.now_ms, lambda: now_ms() + int(days * DAY_MS)
     try:
         plan = Table(path, io=io).clean()

@@ -99,7 +99,7 @@ def write_new_each(io, paths, start, interval):
 
 
 def upload_and_die(io, path, megabytes):
-    """Write so much of a data file, and be killed before it is closed."""
+    """Write this much of a data file, and be killed before it is closed."""
     file = io.open_output(path)
     for _ in range(megabytes):
         file.write(os.urandom(1 << 20))

@@ -66,7 +66,7 @@ def paimon_leftovers(io, path, now_seconds):
 
 
 def paimon_append_loop(io, path, first, count):
-    """Append rows of its own so many times; say what was committed."""
+    """Append rows of its own this many times; say what was committed."""
     lake = PaimonLake(path)
     done = []
     while len(done) < count:

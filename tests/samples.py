@@ -16,7 +16,7 @@ _STRIDE = 3
 
 
 def some(steps: Iterable[StepT]) -> list[StepT]:
-    """The steps of a crash matrix to try: all of them, or a third where only a share of the examples is asked for."""
+    """The steps of a crash matrix to try: all of them, or a third where only a share of the examples is requested."""
     found = list(steps)
     if EXAMPLES_PCT == 100:
         return found

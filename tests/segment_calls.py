@@ -133,7 +133,7 @@ def segment_abandon(io, path, attempt):
 
 
 def segment_load_loop(io, path, count):
-    """Load so many times; say which ids came out, how often a race was lost, and the longest time of a load."""
+    """Load this many times; say which ids came out, how often a race was lost, and the longest time of a load."""
     lost, ids, longest = [], [], 0.0
 
     def sleep(seconds):

@@ -195,7 +195,7 @@ class SegmentModel:
     # What is done.
 
     def load(self, rows, *, crash=None, meddle=None, spoil=0, as_files=False, **options):
-        """Load; ``spoil`` so many rows are bad and left out, ``meddle`` happens while the rows stream in."""
+        """Load; ``spoil`` this many rows are bad and left out, ``meddle`` happens while the rows stream in."""
         wanted = self.lake.status()["next_load"]
         options = LoadOptions(**options)
 
@@ -250,7 +250,7 @@ class SegmentModel:
         self._run(lambda io: alter_table(io, self.table, changes), crash)
 
     def clean(self, *, crash=None):
-        """Clean; if it came to its end, nothing whose time is over is left."""
+        """Clean; if it came to its end, nothing whose retention has expired is left."""
         now_ms = self.clock.now_ms
         report = self._run(lambda io: Table(self.table, io=io).clean(), crash)
         if report is not None:
@@ -492,7 +492,7 @@ def make_rows(seed, count):
 
 
 def stream(rows, spoil, meddle):
-    """Rows as an Arrow stream of two batches; bad ones have an id that is no number; between the two, something."""
+    """Rows as an Arrow stream of two batches; bad ones have an id that is not a number; between the two, something."""
     schema = ARROW if not spoil else ARROW.set(0, pa.field("id", pa.string()))
     given = rows if not spoil else [{**row, "id": None if row["id"] is None else str(row["id"])} for row in rows]
     given = [*given, *({**given[0], "id": "bad"} for _ in range(spoil))] if given else given

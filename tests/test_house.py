@@ -81,6 +81,19 @@ def test_the_map_of_the_tree_is_the_tree():
     assert named - {"src/packstone", "web"} == {folder for folder in folders if "migrations" not in folder}
 
 
+def test_the_page_names_every_member_of_the_contract(modules):
+    """Whoever adds a family finds all members of `FamilyTable` in CONTRIBUTING, and none that does not exist."""
+    page = (ROOT / "CONTRIBUTING.md").read_text()
+    rows = re.findall(r"^   \| [a-z ]+ \| (.*) \|$", page[page.index("| The contract requires") :], re.MULTILINE)
+    named = {name for row in rows for name in re.findall(r"`([a-z_]+)`", row)}
+    body = next(
+        node.body for node in modules["packstone.pipeline.contract"].body if getattr(node, "name", "") == "FamilyTable"
+    )
+    members = {node.name for node in body if isinstance(node, ast.FunctionDef)}
+    members |= {node.target.id for node in body if isinstance(node, ast.AnnAssign)}
+    assert named == members
+
+
 def test_a_hive_compaction_loads_few_modules(tmp_path):
     """Whoever compacts a Hive directory does not pay for the code of other families."""
     for at in range(6):

@@ -48,7 +48,7 @@ def plain(tmp_path, quiet_env):
 
 
 def test_extras_are_blocked(plain):
-    """The fixture does what it says, and whoever asks for Spark is told in one sentence what to install."""
+    """The fixture does what it says, and whoever asks for Spark gets one sentence that says what to install."""
     assert "No module named 'pyspark'" in plain(sys.executable, "-c", "import pyspark").stderr
     assert plain("bash", "-c", "command -v java").returncode == 1
 

@@ -27,7 +27,7 @@ def make(spark, warehouse: Warehouse) -> dict:
 
 
 def make_filled(spark, warehouse: Warehouse, table: str) -> None:
-    """One of a format that Spark writes: so many small files in each of its days."""
+    """One of a format that Spark writes: this many small files in each of its days."""
     kind, days = warehouse.tables[table], warehouse.days_of(table)
     spark.sql(f"create table {DATABASE}.{table} (id bigint, name string) partitioned by (dt string) stored as {kind}")
     rows, day = FILES * len(days) * ROWS_IN_FILE, ", ".join(f"'{day}'" for day in days)

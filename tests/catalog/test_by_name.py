@@ -56,7 +56,7 @@ def test_hazard_37_external_tables(by_name, metastore):
 
 
 def test_partitions_that_the_metastore_knows(by_name, metastore):
-    """They are merged, each for itself; a folder that is no partition of the table is not touched."""
+    """They are merged, each for itself; a folder that is not a partition of the table is not touched."""
     first, second = (metastore.folder("t_parquet", f"dt=2026-01-0{day}") for day in (1, 2))
     stray = metastore.folder("t_parquet", "dt=1999")
     for folder in (first, second, stray):

@@ -27,7 +27,7 @@ def reader(metastore):
 
 @pytest.mark.parametrize("name", FORMATS)
 def test_formats_and_partitions(metastore, reader, name):
-    """Every format that Hive stores is told, for the table and for each partition, with keys, names and locations."""
+    """Every format that Hive stores is reported, for the table and each partition, with keys, names and locations."""
     table = reader.find_table("SALES", name.upper())
     assert (table.full_name, table.kind, table.partition_keys) == (f"sales.{name}", "MANAGED_TABLE", ("dt",))
     assert table.file_format() is FORMATS[name]
@@ -57,7 +57,7 @@ def test_headers_delimiters_and_locations(metastore, reader):
 
 
 def test_buckets_orders_skew_and_archives(reader):
-    """What makes files mean more than their rows is told."""
+    """What makes files mean more than their rows is reported."""
     bucketed = reader.find_table("sales", "bucketed").storage
     assert (bucketed.bucket_count, bucketed.bucket_columns, bucketed.sort_columns) == (4, ("id",), ("name",))
     assert reader.find_table("sales", "skewed").storage.skewed_columns == ("id",)
@@ -127,7 +127,7 @@ def test_an_address_may_leave_the_driver_out(metastore):
         assert found.find_table("sales", "plain").name == "plain"
 
 
-def test_another_database_is_no_metastore(database_server):
+def test_another_database_is_not_a_metastore(database_server):
     """Its tables are missing, and the sentence asks whether it is the right one."""
     with MetastoreDatabase(database_server.fresh()) as found, pytest.raises(UnavailableError) as told:
         found.find_table("sales", "plain")

@@ -82,7 +82,7 @@ def check_closed(evening):
 
 
 def check_next(evening):
-    """The next evening mends the table whose run was killed, and merges all but what is refused, each by its name."""
+    """The next evening repairs the table whose run was killed, and merges all but what is refused, each by its name."""
     done = evening.run(*OLD, "--between", hours(-1, 6))
     assert (done.returncode, done.stdout.count("failed: ")) == (0, 0), (done.stdout, done.stderr)
     assert evening.said(KILLED)["recovered"]

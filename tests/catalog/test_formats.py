@@ -66,7 +66,7 @@ def test_asked_by_name_and_by_location(formats, metastore):
 
 
 def test_lists(formats):
-    """All, those of a database, those of a table; no more than asked for."""
+    """All, those of a database, those of a table; no more than requested."""
     formats("refresh")
     assert len(formats("list").json["formats"]) == 41
     assert len(formats("list", "sales", "--limit", "7").json["formats"]) == 7

@@ -48,7 +48,7 @@ class TestWrongCalls:
         assert done.sentence == f"packstone: {lake.root}/nowhere does not exist."
 
     def test_missing_path_as_users_type_it(self, packstone_process, lake):
-        """The real command ends with the same code, and with JSON on stdout where JSON was asked for."""
+        """The real command ends with the same code, and with JSON on stdout where JSON was requested."""
         done = packstone_process("compact", lake.root / "nowhere", "--format", "json")
         assert done.code == 2
         assert is_one_sentence(done.sentence)
@@ -57,7 +57,7 @@ class TestWrongCalls:
 
     @pytest.mark.parametrize("command", ["health", "plan", "compact", "recover", "clean"])
     def test_file_instead_of_folder(self, packstone, lake, tree, command):
-        """A data file is no target; the sentence says what is."""
+        """A data file is not a target; the sentence says what is."""
         lake.parquet(files=6)
         before = tree(lake.root)
         done = packstone(command, lake.table / "part-00000.parquet")
@@ -298,7 +298,7 @@ class TestBrokenFiles:
         assert tree(lake.table)["part-00003.csv"] == before
 
     def test_empty_file(self, packstone, lake, tree):
-        """A file of 0 bytes may be open for writing: it stays, and that alone is no failure."""
+        """A file of 0 bytes may be open for writing: it stays, and that alone is not a failure."""
         lake.parquet(files=8)
         (lake.table / "part-00003.parquet").write_bytes(b"")
         before = tree(lake.table)["part-00003.parquet"]
@@ -545,7 +545,7 @@ class TestNewerRecords:
         assert tree(lake.table) == before
 
     @pytest.mark.parametrize("content", ["{torn", "[]", '{"format_version": "two"}', '{"format_version": 1}', ""])
-    def test_record_that_is_no_record(self, packstone, lake, tree, content):
+    def test_record_that_is_not_a_record(self, packstone, lake, tree, content):
         """A damaged record stops the command with its path: acting without it could lose rows."""
         run, folder = self.committed(packstone, lake)
         (intent,) = folder.glob("*.intent.json")
@@ -578,10 +578,10 @@ def small_disk(tmp_path):
 
 
 class TestFullDisk:
-    """No room is told before staging where it can be known, and undone where it cannot."""
+    """No room is reported before staging where it can be known, and undone where it cannot."""
 
     def fill(self, disk: Path, leave: int) -> None:
-        """Leave only so many bytes free."""
+        """Leave only this many bytes free."""
         free = shutil.disk_usage(disk).free
         (disk / "ballast").write_bytes(b"x" * max(0, free - leave))
 

@@ -264,7 +264,7 @@ class TestStreams:
         assert done.stderr == ""
 
     def test_closed_stdout(self, quiet_env, lake):
-        """Nobody reads at all: no trace, and the work is done all the same."""
+        """Nobody reads at all: no trace, and the work is done anyway."""
         lake.parquet()
         read, write = os.pipe()
         os.close(read)
@@ -449,7 +449,7 @@ class TestRuns:
         assert "59 rows" in done.json["problems"][0]
 
     def test_a_history_that_cannot_be_written_is_a_warning(self, packstone, lake, tmp_path):
-        """The merge is done and says so; that it was not recorded is told on stderr."""
+        """The merge is done and says so; that it was not recorded is reported on stderr."""
         lake.parquet("dt=1")
         (tmp_path / "full").mkdir()
         url = "postgresql+psycopg://me@localhost:1/history?connect_timeout=1"

@@ -1,4 +1,4 @@
-"""Avro files, SequenceFiles and RCFiles from the command line: every command, and what stands in the way."""
+"""Avro files, SequenceFiles and RCFiles from the command line: every command, and what prevents a merge."""
 
 from __future__ import annotations
 

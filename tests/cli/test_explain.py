@@ -91,7 +91,7 @@ def test_the_seeds_examples(packstone, line, inputs, output, reason, after):
         ("custom --ids 0 0 1", "custom: 0 alone is merged already"),
     ],
 )
-def test_nothing_picked_is_no_error(packstone, line, why):
+def test_nothing_picked_is_not_an_error(packstone, line, why):
     """Exit code 0, no picks, the table unchanged, and the reason in words."""
     found = explain(packstone, line)
     assert found["picks"] == []

@@ -16,7 +16,7 @@ from packstone.pipeline.table import Table
 
 
 def age(path: Path, *, hours: float) -> None:
-    """Make a file look unchanged for so long."""
+    """Make a file look unchanged for this long."""
     then = time.time() - hours * 3600
     os.utime(path, (then, then))
 
@@ -79,14 +79,14 @@ class TestWhere:
         assert {skip["why"] for skip in done.json["skipped"]} == {"has no partition column that --where names"}
 
     def test_unknown_column_tells_the_known_ones(self, packstone, lake):
-        """A slip in the name is told with the columns that there are."""
+        """A slip in the name is reported with the columns that there are."""
         lake.parquet("dt=1/hour=2")
         lake.parquet()
         done = packstone("compact", lake.table, "--where", "day = '1'")
         assert done.code == 2
         assert done.sentence.endswith("there are: dt, hour.")
 
-    def test_bad_sql_is_told_for_an_empty_table_too(self, packstone, lake):
+    def test_bad_sql_is_reported_for_an_empty_table_too(self, packstone, lake):
         """No partition is needed to see that a condition is none."""
         lake.folder()
         assert packstone("plan", lake.table, "--where", "dt <").code == 2
@@ -125,7 +125,7 @@ class TestAge:
         assert done.skipped(fresh.name) == "younger than --min-age"
         assert fresh.exists()
 
-    def test_without_min_age_the_future_is_no_reason(self, packstone, lake):
+    def test_without_min_age_the_future_is_not_a_reason(self, packstone, lake):
         """Files dated ahead of this machine's clock are merged; with ``--min-age`` they count as young."""
         folder = lake.parquet("dt=1")
         for path in folder.iterdir():
@@ -167,7 +167,7 @@ class TestWindow:
     """``--between``, with the zone that it names."""
 
     def window(self, *, hours_from_now: float) -> str:
-        """Two hours around now, moved by so many hours, by the clock of UTC."""
+        """Two hours around now, moved by this many hours, by the clock of UTC."""
         middle = datetime.now(UTC) + timedelta(hours=hours_from_now)
         return f"{middle - timedelta(hours=1):%H:%M}-{middle + timedelta(hours=1):%H:%M}"
 
@@ -197,7 +197,7 @@ class TestWindow:
 
 
 class TestBudget:
-    """What does not fit is left for the next run, and named; that is no failure."""
+    """What does not fit is left for the next run, and named; that is not a failure."""
 
     def test_max_files(self, packstone, lake):
         """Units that would go over the number are left; the next run takes them."""
@@ -335,7 +335,7 @@ class TestMergeOptions:
         assert lake.ids() == ids
 
     def test_codec_joins_groups(self, packstone, lake):
-        """Kept codecs are groups of their own; with one codec asked for, they are no reason to keep files apart."""
+        """Kept codecs are groups of their own; with one codec requested, they are not a reason to keep files apart."""
         lake.parquet("dt=1", files=3, codec="snappy")
         lake.parquet("dt=1", files=3, codec="gzip")
         assert len(packstone("plan", lake.table, "--format", "json").json["units"]) == 2
@@ -502,7 +502,7 @@ class TestConvergence:
         (unit,) = packstone("plan", lake.table, "--format", "json").json["units"]
         assert len(unit["inputs"]) == 6
 
-    def test_a_copied_name_is_no_proof(self, packstone, lake):
+    def test_a_copied_name_is_not_a_proof(self, packstone, lake):
         """A file called like an output of ours, which no journal records, is a file like any other."""
         folder = lake.parquet("dt=1", files=5)
         for number, path in enumerate(sorted(folder.iterdir())):

@@ -71,7 +71,7 @@ def test_schemas_and_codecs_are_not_mixed(packstone, lake):
     ],
 )
 def test_left_alone(packstone, lake, tree, why, change):
-    """What must not be merged stays byte for byte, with the reason, and is no failure."""
+    """What must not be merged stays byte for byte, with the reason, and is not a failure."""
     folder = write_orc_files(lake.folder())
     write_orc_files(lake.root / "odd", files=1)
     odd = lake.root / "odd" / "000.orc"

@@ -124,7 +124,7 @@ def test_a_plan_of_an_append_table_counts_files(tmp_path, packstone):
     assert "L0" not in done.out
 
 
-def test_an_upgrade_is_no_proof(tmp_path, packstone):
+def test_an_upgrade_is_not_a_proof(tmp_path, packstone):
     """A run that only gives files a new level says so instead of counting rows that it did not read."""
     table = fixture_copy("java_settled", tmp_path)
     done = packstone("compact", table, "--strategy", "full", "--set", "num-levels=7")

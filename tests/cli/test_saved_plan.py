@@ -105,7 +105,7 @@ def test_budgets_and_hours_are_the_runs(lake, plan, packstone):
         (None, "does not exist"),
     ],
 )
-def test_a_file_that_is_no_plan(lake, packstone, tmp_path, content, sentence):
+def test_a_file_that_is_not_a_plan(lake, packstone, tmp_path, content, sentence):
     """One sentence, exit code 2, and nothing is done."""
     lake.parquet("dt=1")
     path = tmp_path / "other.json"

@@ -126,7 +126,7 @@ def test_settings_without_a_label_are_called_by_what_differs(packstone):
 
 
 def test_what_is_odd_is_noted(packstone, monkeypatch):
-    """The notes of `explain` are told once, whatever the number of settings."""
+    """The notes of `explain` are reported once, whatever the number of settings."""
     words = ("minor", "--arrivals", "3", "--level-threshold", "4,1", "--compare", "a: --preserve 1")
     assert simulate(packstone, *words)["notes"] == [
         "a threshold of 1 has the same effect as 0: a single segment is never merged"

@@ -120,7 +120,7 @@ BINARY = {
 
 
 class TestLeftAlone:
-    """What is no lines of text stays as it is, with the reason, and is no failure."""
+    """What is not lines of text stays as it is, with the reason, and is not a failure."""
 
     @pytest.mark.parametrize("name", LEFT_ALONE)
     def test_stays_byte_for_byte(self, packstone, lake, tree, name):

@@ -45,7 +45,7 @@ def test_a_named_folder_stays(packstone, tmp_path):
 
 
 def test_a_folder_in_use_is_refused(packstone, tmp_path, tree):
-    """A folder that holds something is no place for a lake; nothing in it is touched."""
+    """A folder that holds something is not a place for a lake; nothing in it is touched."""
     (tmp_path / "mine.txt").write_text("mine")
     before = tree(tmp_path)
     done = packstone("demo", "--folder", tmp_path)

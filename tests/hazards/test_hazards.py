@@ -37,7 +37,7 @@ def open_on(io, path: Path, *, history: str | None = None) -> Table:
 
 
 def age(path: Path, *, days: float) -> None:
-    """Make a file look unchanged for so long."""
+    """Make a file look unchanged for this long."""
     then = time.time() - days * 86_400
     os.utime(path, (then, then))
 
@@ -103,7 +103,7 @@ def test_hazard_02_writes_in_flight(lake):
     assert len(list(other.iterdir())) == 1
 
 
-def test_hazard_02_a_file_that_arrives_meanwhile_is_no_conflict(lake):
+def test_hazard_02_a_file_that_arrives_meanwhile_is_not_a_conflict(lake):
     """A new file beside the inputs is left alone, and nothing else stops."""
     folder = lake.parquet("dt=1")
 
@@ -452,7 +452,7 @@ def test_hazard_35_a_merged_file_bigger_than_its_inputs(packstone, lake, tree):
     assert (len(lake.names("dt=1")), lake.ids()) == (1, ids)
 
 
-def test_hazard_35_a_little_bigger_is_no_reason(packstone, lake):
+def test_hazard_35_a_little_bigger_is_not_a_reason(packstone, lake):
     """Growth by a few bytes, here a newline to every byte, does not stop a merge."""
     lake.text("", {f"{at}.txt": b"%d" % at for at in range(6)})
     done = packstone("compact", lake.table, "--format", "json")

@@ -353,7 +353,7 @@ def test_history_prints_without_the_password(url, monkeypatch):
 
 
 def test_files_that_cannot_be_used(tmp_path):
-    """A folder, a file in a folder's place, a file that is no database: one sentence each, with the path."""
+    """A folder, a file in a folder's place, a file that is not a database: one sentence each, with the path."""
     (tmp_path / "text").write_text("This is not a database, but it is long enough to look like one. " * 100)
     for name, said in (
         ("", "is a folder"),

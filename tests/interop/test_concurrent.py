@@ -16,7 +16,7 @@ PAUSE_SECONDS = 0.1
 
 
 def append_and_compact(proof, *, seconds, exclusive):
-    """Let the writers append for so long and compact meanwhile; the keys they were told are in, and our results."""
+    """Let the writers append for this long and compact meanwhile; the keys they were told are in, and our results."""
     writers = [Worker() for _ in range(WRITERS)]
     results = []
     try:
@@ -65,14 +65,14 @@ def test_no_row_and_no_snapshot_is_lost(python, readers, packstone, tmp_path, ke
     failed = sum(answer["failed"] for answer in told)
     assert set(wanted) <= set(found), "rows are lost"
     assert len(found) == len(set(found)), "rows are doubled"
-    # A commit that pypaimon gave up may be in all the same, when only its last step failed.
+    # A commit that pypaimon gave up may be in anyway, when only its last step failed.
     assert len(set(found) - set(wanted)) <= failed
     case.write(python, proof.table, tuple([[-key, "last", key]] for key in range(1, 7)))
     proof.compact_twice("--strategy", "full")
 
 
 def test_pypaimons_own_publish(python, readers, packstone, tmp_path, record_property, capsys):
-    """The same with pypaimon's own rename: what it loses by it is told, and fails nothing of ours."""
+    """The same with pypaimon's own rename: what it loses by it is reported, and fails nothing of ours."""
     case = Case(name="busy", fields=FIELDS, keys=("id",), options={"bucket": "1"})
     proof = Proof(case.create(python, tmp_path / "warehouse/d.db/busy"), readers, ("pypaimon",), packstone)
     case.write(python, proof.table, ([[-1, "first", 0]],))

@@ -14,7 +14,7 @@ START_SECONDS = (0.4, 2.0)  # from the interpreter's start to after the commit
 
 
 def test_others_read_a_table_whose_compaction_was_killed(python, readers, packstone, tmp_path):
-    """After every SIGKILL all readers give the rows of before; the next compaction succeeds and changes none."""
+    """After every SIGKILL all readers give the previous rows; the next compaction succeeds and changes none."""
     case = long_key("killed")
     table = case.create(python, tmp_path / "warehouse/d.db/killed")
     proof = Proof(table, readers, case.readers, packstone)

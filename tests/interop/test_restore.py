@@ -1,4 +1,4 @@
-"""A compaction that was undone: pypaimon, pypaimon-rust and Java Paimon read the rows of before, and go on writing.
+"""A compaction that was undone: pypaimon, pypaimon-rust and Java Paimon read the previous rows, and go on writing.
 
 The last tests show why the inputs come back as copies: with their own names readers or Java's expiry would lose them.
 """
@@ -37,7 +37,7 @@ def prove_java(java, readers, packstone, tmp_path):
 
 
 def compact_and_restore(proof):
-    """Compact and undo: everybody reads the rows of before, and every file is back on its level."""
+    """Compact and undo: everybody reads the previous rows, and every file is back on its level."""
     before, files = proof.rows(), placed(proof)
     table = Table(str(proof.table))
     outcome = table.compact(FULL)

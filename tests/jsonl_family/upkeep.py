@@ -26,7 +26,7 @@ class JsonlClean(CleanPlan):
 
     @classmethod
     def find(cls, folders: RunFolders, root: str, latest: Manifest) -> Self:
-        """Look through the newest version and the records of runs that are over."""
+        """Look through the newest version and the records of runs that have ended."""
         now = now_seconds()
         expired = frozenset(file for file in latest.kept if file.keep_until <= now)
         dead = [run for run in folders.list_runs() if folders.is_dead(run, now_seconds=now)]

@@ -24,7 +24,7 @@ def test_the_biggest_unit_that_divides_is_taken(size, text):
 
 
 @pytest.mark.parametrize("text", ["", "x", "1.5MB", "-1", "1PB", "MB"])
-def test_what_is_no_size_is_refused(text):
+def test_what_is_not_a_size_is_refused(text):
     """One clear sentence."""
     with pytest.raises(InvalidInputError, match="is not a size"):
         ExactSize.parse(text)

@@ -96,7 +96,7 @@ def test_a_window_and_its_opposite_share_the_day(now, zone, start, end):
     ["", "19:00", "19-06", "19:00-6", "25:00-06:00", "19:60-06:00", "24:00-06:00", "19:00-24:01", "a:b-c:d"],
 )
 def test_bad_window_is_refused(text):
-    """What is no window is refused by its text, with a good example."""
+    """What is not a window is refused by its text, with a good example."""
     with pytest.raises(InvalidInputError) as caught:
         TimeWindow.parse(text)
     assert repr(text) in caught.value.message
@@ -119,7 +119,7 @@ def test_bad_zone_is_refused(zone):
 
 
 def test_naive_time_is_refused():
-    """A time without a zone is no instant."""
+    """A time without a zone is not an instant."""
     window = TimeWindow.parse("19:00-06:00")
     with pytest.raises(InvalidInputError, match="no time zone"):
         window.contains(datetime(2025, 6, 1))  # noqa: DTZ001

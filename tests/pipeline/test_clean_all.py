@@ -1,4 +1,4 @@
-"""``packstone clean --all``: backups whose time is over, of all tables that the history knows."""
+"""``packstone clean --all``: backups whose retention has expired, of all tables that the history knows."""
 
 import json
 import shutil
@@ -18,7 +18,7 @@ PACKSTONE = Path(sys.executable).with_name("packstone")
 
 @pytest.fixture
 def tables(packstone, lake):
-    """Five merged tables: four whose time to keep is over, one whose is not."""
+    """Five merged tables: four whose retention has expired, one whose has not."""
     found = []
     for number in range(5):
         lake.table = lake.root / f"t{number}"
@@ -56,7 +56,7 @@ def test_all_tables_by_recorded_names(tables, lake, packstone, tree):
 
 
 def test_tables_that_are_gone_or_out_of_reach(tables, lake, packstone):
-    """They are told, the others are cleaned, and the exit code is 1 only if a table could not be reached."""
+    """They are reported, the others are cleaned, and the exit code is 1 only if a table could not be reached."""
     shutil.rmtree(tables[0])
     done = packstone("clean", "--all", "--yes", "--format", "json")
     assert (done.code, done.json["gone"], done.json["files"]) == (0, [str(tables[0])], 39)

@@ -100,7 +100,7 @@ def test_a_new_file_under_a_moved_inputs_name(lake, partition):
 
 
 def test_a_new_file_under_a_moved_inputs_name_and_a_conflict(lake, partition):
-    """If the swap must then be undone, the original has no place to return to: it is kept, and a person is told."""
+    """If the swap must then be undone, the original has no place to return to: it is kept, and reported to a person."""
     content = (partition / "part-00000.parquet").read_bytes()
 
     def write_again_and_remove():

@@ -117,7 +117,7 @@ def test_verify_after_a_count_compares_with_the_originals(packstone, lake):
     assert packstone("verify", run, lake.table).code == 1
 
 
-def test_a_common_first_line_is_told(packstone, lake):
+def test_a_common_first_line_is_reported(packstone, lake):
     """Text files that all begin with one line are left alone, in the plan and by the run."""
     folder = lake.folder("dt=1")
     for i in range(6):
@@ -128,7 +128,7 @@ def test_a_common_first_line_is_told(packstone, lake):
         assert "--header 1" in done.skipped("dt=1")
 
 
-def test_records_inside_the_table_are_told(packstone, lake):
+def test_records_inside_the_table_are_reported(packstone, lake):
     """Where our records have to lie in the table, plan and compact say which readers may stumble over them."""
     lake.parquet("dt=1")
     (lake.table / ".packstone" / "orders").mkdir(parents=True)

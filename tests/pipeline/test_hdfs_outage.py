@@ -130,7 +130,7 @@ def test_a_node_dies_and_comes_back(hdfs, start_compaction, packstone, node):
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("node", ["namenode", "datanode"])
 def test_a_node_stays_away(hdfs, start_compaction, packstone, tmp_path, node):
-    """Beyond the time that is waited: the run fails in one sentence; when the node is back, ``recover`` mends it."""
+    """Beyond the time that is waited: the run fails in one sentence; when the node is back, ``recover`` repairs it."""
     write_settings(tmp_path / "hdfs-site.xml", {"dfs.client.failover.max.attempts": "4"})  # else minutes
     lake, address, process = start_compaction(HADOOP_CONF_DIR=str(tmp_path))
     hdfs.stop(node, kill=True)

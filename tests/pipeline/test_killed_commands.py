@@ -1,4 +1,4 @@
-"""Whole commands, killed or asked to stop at any moment: no row is lost, and what is left behind is mended."""
+"""Whole commands, killed or asked to stop at any moment: no row is lost, and what is left behind is repaired."""
 
 import os
 import random
@@ -228,7 +228,7 @@ def test_a_notebook_is_interrupted_during_a_swap(lake, thread):
 
 
 def test_a_swap_torn_by_an_error_that_nobody_expects(lake):
-    """Any other exception in the middle of a swap leaves what recovery needs; the next command mends it."""
+    """Any other exception in the middle of a swap leaves what recovery needs; the next command repairs it."""
     lake.parquet("dt=1", files=4)
     ids = lake.ids()
 

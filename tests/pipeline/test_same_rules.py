@@ -3,6 +3,7 @@
 import time
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from paimon_lake import PaimonLake
 from segment_lake import SegmentLake
@@ -168,3 +169,76 @@ def test_a_paimon_run_has_a_heartbeat(paimon):
     outcome = Table(paimon.table, engine=lambda: Meddling(look)).compact(FULL)
     assert (outcome.status, found) == (Status.COMMITTED, [True])
     assert not list(state.glob("*/runs/*/heartbeat"))
+
+
+class Failing(LocalFileIO):
+    """Files below one folder cannot be read: not a fault of the store, but one that a decoder raises."""
+
+    def __init__(self, folder, error):
+        super().__init__()
+        self._folder, self._error = folder, error
+        self.is_armed = False
+
+    def open_input(self, path):
+        """Open a file, or fail."""
+        if self.is_armed and f"/{self._folder}/" in path:
+            raise self._error
+        return super().open_input(path)
+
+
+class Arming(InlineEngine):
+    """Planning may read all files; tasks may not."""
+
+    def __init__(self, io):
+        super().__init__(io)
+        self._store = io
+
+    def run(self, job, tasks, **facts):
+        """Run the tasks."""
+        self._store.is_armed = True
+        return super().run(job, tasks, **facts)
+
+
+@pytest.fixture
+def folders(tmp_path):
+    """A Hive directory of two partitions."""
+    for part in ("p=1", "p=2"):
+        for number in range(5):
+            path = tmp_path / "h" / part / f"{number}.parquet"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            pq.write_table(pa.table({"id": [number]}), path)
+    return tmp_path / "h"
+
+
+@pytest.mark.parametrize(
+    "error", [MemoryError("no memory"), ValueError("a bad value")], ids=lambda one: type(one).__name__
+)
+@pytest.mark.parametrize(
+    ("family", "folder", "options", "left"),
+    [
+        ("folders", "p=1", None, ["p=2"]),
+        ("paimon", "bucket-0", FULL, ["bucket-1"]),
+        ("segments", "Segment_1", None, ["4.1"]),
+    ],
+    ids=["hive", "paimon", "segments"],
+)
+def test_an_error_in_a_unit_costs_that_unit(request, family, folder, options, left, error):
+    """A unit that runs out of memory, or meets a value that a decoder rejects, fails; the other parts are published."""
+    lake = request.getfixturevalue(family)
+    io = Failing(folder, error)
+    table = Table(str(getattr(lake, "table", lake)), io=io, engine=lambda: Arming(io))
+    outcome = table.compact(options)
+    assert outcome.status is Status.PARTIAL
+    assert [unit.partition for unit in outcome.units if unit.how != "none"] == left
+    assert any(str(error) in skip.why for skip in outcome.skipped)
+
+
+def test_a_later_round_counts_against_the_budget(tmp_path):
+    """Merges of merged segments are read like any others: a budget that the first round uses up stops the second."""
+    lake = SegmentLake(tmp_path / "s").create(SORT_COLUMNS="id", COMPACTION_LEVEL_THRESHOLD="2,2")
+    for number in range(4):
+        lake.load([{"id": number, "v": "x"}])
+    outcome = Table(lake.table).compact(budget=Budget(max_files=4))
+    assert [unit.partition for unit in outcome.units] == ["0.1", "2.1"]
+    assert ["over the budget" in skip.why for skip in outcome.skipped] == [True]
+    assert [unit.partition for unit in Table(lake.table).compact().units] == ["0.2"]

@@ -75,7 +75,7 @@ def test_explain_tells_what_is_left_out(table):
 
 
 def test_a_scan_stays_at_its_version(tmp_path):
-    """What is loaded meanwhile is not in it; earlier versions can be asked for by number and by time."""
+    """What is loaded meanwhile is not in it; earlier versions can be requested by number and by time."""
     made = make_table(tmp_path / "t")
     scan = made.scan(["id"])
     made.segments.load(rows(ROWS, 10))
@@ -195,7 +195,7 @@ def test_statements_are_answered_as_duckdb_does(table, duck, statement):
 
 
 def test_a_limit_stops_the_scan(table):
-    """No more rows than asked for; none for LIMIT 0, all for one beyond any table."""
+    """No more rows than requested; none for LIMIT 0, all for one beyond any table."""
     for limit in (0, 1, 1500, 10**30):
         found = query_table(table, f"SELECT id FROM t LIMIT {limit}").to_batches()
         assert sum(batch.num_rows for batch in found) == min(limit, ROWS)

@@ -39,7 +39,7 @@ def write(path, rows, *, group_rows, first=0, **options):
 
 
 def scan(files, *, columns, where=None, batch_rows=1 << 16, caches=None):
-    """All rows as one table; the count is asked for too, and must agree."""
+    """All rows as one table; the count is requested too, and must agree."""
     schema = pa.schema([SCHEMA.field(name) for name in columns])
     expression = None if where is None else prepare_filter(parse_filter(where), SCHEMA)
     expression = None if expression == TRUE else expression

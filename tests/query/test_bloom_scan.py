@@ -137,7 +137,7 @@ def test_a_compaction_writes_them_too(tmp_path):
         assert all(chunk.bloom_filter_offset for chunk in chunks)
 
 
-def test_a_long_list_is_not_asked_for():
+def test_a_long_list_is_not_tested():
     """Asking is dearer than reading then."""
     schema = pa.schema([("id", pa.int64())])
     few, many = (", ".join(map(str, range(0, 2 * count, 2))) for count in (256, 257))
@@ -154,7 +154,7 @@ def test_a_long_list_is_not_asked_for():
     ],
 )
 def test_a_file_of_another_type_is_not_asked(tmp_path, stored, asked):
-    """A column that was widened since: its bytes in the file are others than those of the value that is asked for."""
+    """A column that was widened since: its bytes in the file are others than those of the value that is requested."""
     path, value = tmp_path / "f.parquet", pa.array([7], pa.int64()).cast(stored)
     pq.write_table(
         pa.table({"v": pa.chunked_array([value])}), path, bloom_filter_options={"v": {"ndv": 10, "fpp": 0.001}}

@@ -121,7 +121,7 @@ def test_literals_that_sql_would_refuse(sql, said):
             "s = 'open", "s LIKE 'a\\\\bc%'", "id = 1; id = 2"]
 )  # fmt: skip
 def test_no_filters(sql):
-    """What is no filter is refused in one sentence."""
+    """What is not a filter is refused in one sentence."""
     with pytest.raises(InvalidInputError) as raised:
         parse_filter(sql)
     assert str(raised.value).endswith(".")

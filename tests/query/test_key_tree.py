@@ -46,7 +46,7 @@ def test_bytes_are_in_the_order_of_rows(keyed):
 
 
 @pytest.mark.parametrize("name", SCHEMA.names)
-def test_all_values_of_a_type_are_told_apart(name):
+def test_all_values_of_a_type_are_distinguished(name):
     """Every pair of different values has different keys, in order; of a slice of a longer array too."""
     values = sorted({repr(value): value for value in [None, *POOL[name]]}.values(), key=sort_order)
     values = [value for value in values if not isinstance(value, str | bytes) or len(value) <= MAX_STRING_BYTES]

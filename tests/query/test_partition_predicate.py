@@ -145,7 +145,7 @@ def test_text_is_taken_as_it_is(sql, value):
     ],
 )
 def test_value_that_does_not_fit_is_an_error(sql, value, what):
-    """A value that is no number (no day) is an error that names it, wherever the comparison stands."""
+    """A value that is not a number (not a day) is an error that names it, wherever the comparison is."""
     with pytest.raises(InvalidInputError) as caught:
         selected(sql, hour=value)
     assert f"hour={value} " in caught.value.message
@@ -223,7 +223,7 @@ def test_broken_sql_is_one_sentence(sql):
 
 
 def test_unknown_column_lists_the_partition_columns():
-    """A name that is no partition column is answered with those that are."""
+    """A name that is not a partition column is answered with those that are."""
     for sql in ("day = 'x'", "day is null", "dt = day", "'x' = day"):
         with pytest.raises(InvalidInputError, match=r"'day'.*dt, hour, Region"):
             parse_partition_filter(sql, COLUMNS)
@@ -232,7 +232,7 @@ def test_unknown_column_lists_the_partition_columns():
 
 
 def test_bad_date_and_bad_pattern_are_refused():
-    """A date that is no day and a stray backslash in a pattern are refused."""
+    """A date that is not a day and a stray backslash in a pattern are refused."""
     for sql in ("dt = date '2019-13-01'", "dt = date '20190701'"):
         with pytest.raises(InvalidInputError, match="is not a day"):
             parse_partition_filter(sql, COLUMNS)

@@ -1,4 +1,4 @@
-"""Search or vector test: the same blocklets either way, the rule is kept, and what was done is told."""
+"""Search or vector test: the same blocklets either way, the rule is kept, and what was done is reported."""
 
 import random
 

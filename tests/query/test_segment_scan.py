@@ -186,7 +186,7 @@ def test_nothing_matches(tmp_path):
 
 
 def test_columns_that_are_not_there_are_named(tmp_path):
-    """Names are told without regard to case; what is unknown or asked for twice is an error that names it."""
+    """Names are compared without regard to case; what is unknown or requested twice is an error that names it."""
     path = table_of(tmp_path / "t", 1000)
     assert scan(path, columns=["N", "Id"])[1].column_names == ["n", "id"]
     with pytest.raises(InvalidInputError, match="no column 'z'"):
@@ -225,7 +225,7 @@ def test_after_compaction_the_same_rows_are_found(tmp_path):
     assert [counted(scan(path, where=where)[1]) for where in filters] == before
 
 
-def test_a_version_that_is_cleaned_meanwhile_is_told_from_a_damaged_one(tmp_path):
+def test_a_version_that_is_cleaned_meanwhile_is_distinguished_from_a_damaged_one(tmp_path):
     """Whoever reads a version while it is removed takes a newer one; a file that is gone otherwise is damage."""
     path = table_of(tmp_path / "t", 1000)
     status = read_status(IO, path)

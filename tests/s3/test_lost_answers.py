@@ -86,7 +86,7 @@ def test_a_server_that_hangs(broken, packstone, seaweed, tmp_path):
     assert (after.rows(), after.ids()) == (lake.rows(), [1, 2, 3, 4])
 
 
-def test_a_store_that_goes_away_is_told(broken, packstone, seaweed, tmp_path):
+def test_a_store_that_goes_away_is_reported(broken, packstone, seaweed, tmp_path):
     """If the store refuses for good, the run fails with exit code 1 and a sentence, and the table is as it was."""
     proxy, root = broken
     table = f"{root}/t"

@@ -45,7 +45,7 @@ def test_all_commands(tables, packstone, tmp_path):
     assert (both.code, "in one store" in both.sentence) == (2, True)
 
 
-def test_a_clean_takes_what_is_over(tables, children, seaweed):
+def test_a_clean_removes_what_has_expired(tables, children, seaweed):
     """Retired segments and old versions leave the bucket; a killed load's file goes to the trash, and then too."""
     table = tables.copy_of(make_local(tables.tmp_path / "t").path)
     io = open_store(table)

@@ -52,7 +52,7 @@ def test_we_read_what_fastavro_writes(codec):
 
 
 def test_timestamps_stay_the_numbers_they_were():
-    """A moment beyond the year 9999 is no error, because no datetime is made of it."""
+    """A moment beyond the year 9999 is not an error, because no datetime is made of it."""
     far = [{"n": 1, "t": 2**62, "b": b"", "l": []}]
     assert list(read_records(write_records(SCHEMA, far, codec="null"), path="p")) == far
     assert "timestamp-millis" in read_header(write_records(SCHEMA, far, codec="null"), path="p").schema
@@ -106,7 +106,7 @@ def test_a_file_that_is_cut_off_is_a_corruption(codec):
 
 @pytest.mark.parametrize("data", [b"", b"Obj", b"PAR1....", b"Obj\x01", b"Obj\x01\x00" + b"x" * 16])
 def test_another_kind_of_file_is_named(data):
-    """What is no Avro file is told with its name."""
+    """What is not an Avro file is reported with its name."""
     with pytest.raises(CorruptionError, match="some/file"):
         list(read_records(data, path="some/file"))
 

@@ -200,7 +200,7 @@ def test_make_dirs_may_be_repeated(store):
 
 
 def test_permissions_are_set(store):
-    """Owner, group and mode of a file become those asked for; objects have none, and say so."""
+    """Owner, group and mode of a file become those requested; objects have none, and say so."""
     io, folder = store
     io.replace(f"{folder}/a", b"")
     mine = io.stat(f"{folder}/a").permissions

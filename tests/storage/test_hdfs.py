@@ -150,7 +150,7 @@ def test_whoever_hangs_up_always_is_not_asked_for_ever(monkeypatch):
     assert len(asked) <= 5  # it is known to be silent
 
 
-def test_a_directory_is_told_as_one_whatever_its_name():
+def test_a_directory_is_reported_as_one_whatever_its_name():
     """A folder may be named as an error is; the library says its name only."""
     with pytest.raises(IsADirectoryError) as caught, as_os_errors("hdfs://nn/lake/reset by peer"):
         raise IsADirectoryError("/lake/reset by peer")

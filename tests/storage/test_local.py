@@ -63,7 +63,7 @@ def test_a_reader_sees_the_old_content_or_the_new(tmp_path):
 
 
 def test_killed_between_link_and_unlink(children, tmp_path):
-    """A move by two steps that is killed between them leaves two names of one file; any later move mends it."""
+    """A move by two steps that is killed between them leaves two names of one file; any later move repairs it."""
     io = LocalFileIO()
     for number, mended in enumerate(("the same way", "by rename")):
         source, target = str(tmp_path / f"a{number}"), str(tmp_path / f"b{number}")
@@ -77,7 +77,7 @@ def test_killed_between_link_and_unlink(children, tmp_path):
         assert (io.stat(source), io.read_bytes(target)) == (None, b"rows")
 
 
-def test_a_second_name_of_other_content_is_no_half_move(tmp_path):
+def test_a_second_name_of_other_content_is_not_a_half_move(tmp_path):
     """Equal size and time are not enough to take two files for one: the move fails and both stay."""
     io = LocalFileIO()
     for name in "ab":

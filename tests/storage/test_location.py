@@ -38,7 +38,7 @@ def test_other_stores(remote, typed, path):
 
 
 @pytest.mark.parametrize("typed", ["lake:/data", "lake:///data"])
-def test_a_host_is_asked_for(remote, typed):
+def test_a_host_is_required(remote, typed):
     """Without a host nobody knows which store is meant."""
     with pytest.raises(InvalidInputError, match="names no host; write lake://HOST/PATH"):
         parse_location(typed)

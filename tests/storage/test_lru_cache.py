@@ -37,7 +37,7 @@ def test_a_value_is_loaded_once_and_then_hit():
     assert (stats.hits, stats.misses, stats.loads, stats.bytes, stats.entries) == (2, 1, 1, 5, 1)
 
 
-def test_asking_what_is_here_is_no_use_of_it():
+def test_peek_does_not_count_as_a_use():
     """Neither a hit nor a reason to keep it longer."""
     cache = LruCache(2)
     for key in "ab":
@@ -136,7 +136,7 @@ def test_a_load_may_ask_for_another_key():
     assert held(cache, "ab") == ["a", "b"]
 
 
-def test_a_load_that_asks_for_itself_is_told():
+def test_a_load_that_asks_for_itself_is_reported():
     """Instead of waiting for itself for ever."""
     cache = LruCache(10)
     with pytest.raises(RuntimeError, match="requests 'a' itself"):
@@ -237,7 +237,7 @@ def test_an_interrupted_load_is_taken_over_by_a_waiter():
 
 
 def test_nobody_waits_for_the_load_of_another_key():
-    """While one key is being loaded, other keys are loaded and hit, stats are told, and clear clears."""
+    """While one key is being loaded, other keys are loaded and hit, stats are reported, and clear clears."""
     cache, gate = LruCache(10), Gate("slow")
     with ThreadPoolExecutor(1) as pool:
         slow = pool.submit(cache.get_or_load, "slow", gate, len)

@@ -54,7 +54,7 @@ def test_of_many_processes_exactly_one_creates(children, s3, seaweed):
 
 
 @pytest.mark.parametrize("how", ["hide", "cut"])
-def test_a_put_whose_answer_was_lost_is_no_rival_of_itself(broken, how):
+def test_a_put_whose_answer_was_lost_is_not_a_rival_of_itself(broken, how):
     """The server did it and the answer was lost: whoever repeats it has created it, and nobody else has."""
     io, folder, proxy = broken
     proxy.faults.append(Fault("PUT", "/a", how))
@@ -197,7 +197,7 @@ def test_versions_of_one_second_differ(s3):
 
 
 def test_markers_of_other_tools_are_folders(s3, seaweed):
-    """The empty object that other tools put for an empty folder is no file in it."""
+    """The empty object that other tools put for an empty folder is not a file in it."""
     io, folder = s3
     seaweed.other_client().create_dir(f"{folder.removeprefix('s3://')}/empty")
     assert [(entry.name, entry.kind) for entry in io.list_dir(folder)] == [("empty", EntryKind.DIRECTORY)]
@@ -256,8 +256,8 @@ def test_settings_come_from_the_environment_and_show_no_secret():
         read({"AWS_ENDPOINT_URL": "a:1"})
 
 
-def test_a_fork_after_the_first_use_is_told(s3):
-    """Threads do not survive a fork: the child is told, and does not wait for ever; one forked before may use S3."""
+def test_a_fork_after_the_first_use_is_reported(s3):
+    """Threads do not survive a fork: the child gets an error and does not wait; one forked before may use S3."""
     _, folder = s3
     source = """
         import os, signal, sys

@@ -320,7 +320,7 @@ class Segments:
 
 
 def read_minor(pairs: dict[str, str], selection) -> minor.MinorOptions:
-    """Minor's own options; as coded, what is wrong is mended."""
+    """Minor's own options; as coded, what is wrong is repaired."""
     text = pairs.pop("level_threshold", "4,3")
     cap = int(pairs.pop("minor_size_mb")) if "minor_size_mb" in pairs else None
     if selection.as_coded:

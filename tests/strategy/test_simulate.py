@@ -173,7 +173,7 @@ def test_numbers_of_loads_are_never_used_twice():
     assert table.next_load == 8
 
 
-def test_what_stands_at_the_start_is_live():
+def test_what_exists_at_the_start_is_live():
     """It is counted as stored and as live, and not as arrived."""
     (point,) = run(tree_table(universal_strategy(UniversalOptions()), BASE), loads=1, update_pct=50)
     assert point.stored_bytes == 10_010 * MB
@@ -198,7 +198,7 @@ def test_sizes_are_taken_in_turn():
 
 @given(st.integers(1, 300), st.integers(1, 250))
 def test_thinning_keeps_the_last_and_the_order(count, at_most):
-    """Never more than asked for, evenly spaced."""
+    """Never more than requested, evenly spaced."""
     kept = thin(range(count), at_most=at_most)
     assert len(kept) == min(count, at_most)
     assert kept[-1] == count - 1

@@ -236,7 +236,7 @@ def test_folders_of_the_system_are_refused(packstone, command, target):
 
 
 def test_a_stray_file_does_not_join_tables(packstone, root, tree):
-    """A file beside a table with partitions is no reason to take the whole lake for one table."""
+    """A file beside a table with partitions is not a reason to take the whole lake for one table."""
     (root / "plan.json").write_text('{"a": 1}\n')
     before = tree(root)
     done = packstone("compact", str(root))

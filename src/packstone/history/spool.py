@@ -4,9 +4,8 @@ A run writes such a file when it starts and removes it when it is recorded. A re
 whose record could not be written, and has all its facts, or to a run that was killed, and has enough to find out its
 outcome.
 
-The files are in two places. Every command on this machine reads the user's own folder, whatever its table. For Hive
-directories a copy is kept beside the table, in ``.packstone/<table>/unrecorded/``, where commands on other machines
-find it.
+The files are in two places. Every command on this machine reads the user's own folder, whatever its table. A copy is
+kept beside the table, in ``.packstone/<table>/unrecorded/``, where commands on other machines find it.
 """
 
 from __future__ import annotations

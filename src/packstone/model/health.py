@@ -115,3 +115,13 @@ class Report:
 def size_class(size_bytes: int) -> str:
     """Return the one of `SIZE_CLASSES` that a size belongs to."""
     return next((name for name, edge in _SIZE_EDGES if size_bytes < edge), _BIGGEST)
+
+
+def rate(count: int, *, ideal: int) -> int:
+    """Return the score of a number of files, runs or segments: 100 for the ideal number, 1 for a hundred times it."""
+    return max(0, min(100, 100 * ideal // count)) if count else 100
+
+
+def share_pct(part: int, whole: int) -> int:
+    """Return a share in percent; 0 of nothing."""
+    return 100 * part // whole if whole else 0

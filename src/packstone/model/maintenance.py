@@ -93,12 +93,10 @@ class CleanPlan(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ProvedUnit(Generic[UnitT, OutputT]):
-    """A published unit, as the payload of a task that proves it again."""
+class UnitAgain(Generic[UnitT]):
+    """A unit that was merged before, as the payload of a task that only proves it."""
 
     unit: UnitT  # its inputs as they are now
-    outputs: tuple[OutputT, ...]  # as they are now
-    has_inputs: bool  # whether the inputs still exist; otherwise only the outputs are read
 
     @property
     def number(self) -> int:
@@ -114,6 +112,14 @@ class ProvedUnit(Generic[UnitT, OutputT]):
     def input_files(self) -> tuple[tuple[str, str], ...]:
         """Empty: a process that dies in a proof makes no file a suspect."""
         return ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProvedUnit(UnitAgain[UnitT], Generic[UnitT, OutputT]):
+    """A published unit, which is proved again."""
+
+    outputs: tuple[OutputT, ...]  # as they are now
+    has_inputs: bool  # whether the inputs still exist; otherwise only the outputs are read
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic
 
 from packstone.errors import CorruptionError, PackstoneError
 from packstone.model.codec import dump_record
+from packstone.model.maintenance import UnitAgain
 from packstone.model.unit import OutputT, UnitResult, UnitStatus
 from packstone.model.work import UnitT
 from packstone.runs.folder import list_names
@@ -35,26 +36,10 @@ _STAGE: Final = re.compile(r"([sr])[0-9]{1,9}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FinishedUnit(Generic[UnitT, OutputT]):
-    """A unit of this run, and the result of an equal unit of a dead run: the payload of a task that takes it over."""
+class FinishedUnit(UnitAgain[UnitT], Generic[UnitT, OutputT]):
+    """A unit of this run, and the result of an equal unit of a dead run, which is taken over."""
 
-    unit: UnitT
     result: UnitResult[OutputT]
-
-    @property
-    def number(self) -> int:
-        """As of the unit."""
-        return self.unit.number
-
-    @property
-    def input_bytes(self) -> int:
-        """As of the unit."""
-        return self.unit.input_bytes
-
-    @property
-    def input_files(self) -> tuple[tuple[str, str], ...]:
-        """Empty: a process that dies in a proof makes no file a suspect."""
-        return ()
 
 
 def reuse_job(job: Job[ContextT, UnitT, OutputT]) -> Job[ContextT, FinishedUnit[UnitT, OutputT], OutputT]:

@@ -34,7 +34,6 @@ from packstone.strategy.segment_view import (
     SelectionOptions,
     WindowRule,
     apply_segment_decision,
-    choose_candidates,
     name_merged,
     try_windows,
 )
@@ -62,8 +61,7 @@ class MajorOptions:
 
 def pick_major(view: SegmentView, options: MajorOptions) -> Decision[SegmentId]:
     """Choose the first neighbours whose sum stays below the limit; the days' windows are tried in order."""
-    chosen = choose_candidates(view, preserve=options.selection.preserve, as_coded=options.selection.as_coded)
-    return try_windows(RULES, view, options, chosen=chosen, selection=options.selection)
+    return try_windows(RULES, view, options, selection=options.selection)
 
 
 def major_strategy(options: MajorOptions) -> Strategy[SegmentView, SegmentId]:

@@ -35,7 +35,6 @@ from packstone.strategy.segment_view import (
     SelectionOptions,
     WindowRule,
     apply_segment_decision,
-    choose_candidates,
     name_merged,
     try_windows,
 )
@@ -100,8 +99,7 @@ def as_coded_minor(text: str, *, minor_size_mb: int | None, selection: Selection
 
 def pick_minor(view: SegmentView, options: MinorOptions) -> Decision[SegmentId]:
     """Choose the first level that is full; the days' windows are tried in order."""
-    chosen = choose_candidates(view, preserve=options.selection.preserve, as_coded=options.selection.as_coded)
-    return try_windows(RULES, view, options, chosen=chosen, selection=options.selection)
+    return try_windows(RULES, view, options, selection=options.selection)
 
 
 def minor_strategy(options: MinorOptions) -> Strategy[SegmentView, SegmentId]:

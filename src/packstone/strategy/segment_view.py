@@ -181,10 +181,10 @@ def try_windows(
     view: SegmentView,
     options: OptionsT,
     *,
-    chosen: Candidates,
     selection: SelectionOptions,
 ) -> Decision[SegmentId]:
-    """Try the rules on each window in turn; the first pick decides."""
+    """Try the rules on each window of the candidates in turn; the first pick decides."""
+    chosen = choose_candidates(view, preserve=selection.preserve, as_coded=selection.as_coded)
     windows = split_by_days(view, chosen.positions, selection)
     steps, skips = list(chosen.steps), []
     for window in windows:

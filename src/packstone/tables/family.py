@@ -17,6 +17,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final, Self, TypeAlias, TypeVar
 
 from packstone.errors import InvalidInputError
+from packstone.model.sizes import parse_flag
+from packstone.model.unit import Verify
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -69,6 +71,17 @@ def one_of(*words: str) -> Callable[[str], str]:
 def member_of(kind: type[EnumT]) -> Callable[[str], EnumT]:
     """Return a parser of a member of an enumeration."""
     return lambda text: kind(one_of(*kind)(text))
+
+
+def verify_option(text: str) -> Any:
+    """Declare the field ``verify``, which every family has; ``text`` says what each mode compares."""
+    return option("verify", member_of(Verify), default=Verify.CONTENT, shown="content", text=text)
+
+
+def invalid_text_option() -> Any:
+    """Declare the field ``accept_invalid_text`` of a family that copies strings."""
+    text = "Merge files whose strings are not UTF-8 (Latin-1, for example) instead of leaving them alone."
+    return option("accept-invalid-text", parse_flag, default=False, shown="false", text=text)
 
 
 class Options:

@@ -188,7 +188,7 @@ def break_table(request: Request) -> None:
 
 
 def append_loop(request: Request) -> dict[str, int]:
-    """Append single-row commits of the keys ``first``, ``first + step``, ... for so many ``seconds``, with a ``pause``.
+    """Append single-row commits of the keys ``first``, ``first + step``, ... for ``seconds``, with a ``pause``.
 
     Says how many commits pypaimon reported as done and how many it gave up; a key is counted up in both cases.
     """

@@ -144,7 +144,7 @@ def test_groups_are_committed_one_after_the_other(parted):
 
 
 def test_rows_appended_meanwhile_are_kept(lake):
-    """An append between planning and commit is no conflict, and its rows stay on level 0."""
+    """An append between planning and commit is not a conflict, and its rows stay on level 0."""
     engine = Meddling(lambda: lake.append({1: 77, 100: 78}))
     outcome = Table(lake.table, engine=lambda: engine).compact(FULL)
     assert (outcome.status, outcome.versions) == ("committed", (5,))
@@ -195,7 +195,7 @@ def test_refused_tables_are_left_alone(tmp_path):
 
 
 def test_an_empty_table_has_nothing_to_do(tmp_path):
-    """No snapshot is no error."""
+    """No snapshot is not an error."""
     lake = PaimonLake(tmp_path / "t").create()
     assert Table(lake.table).compact(FULL).status == "nothing-to-do"
     assert Table(lake.table).plan().outcome.status == "nothing-to-do"
@@ -283,7 +283,7 @@ def test_a_rescaled_bucket_is_left_alone(lake):
 
 
 def test_filters_that_match_nothing_say_so(parted):
-    """A slip in a partition's value is no table that needs nothing."""
+    """A slip in a partition's value is not a table that needs nothing."""
     outcome = Table(parted.table).compact(where="p = 9")
     assert (outcome.status, outcome.message) == ("nothing-to-do", "No bucket matches the filters.")
 
@@ -386,7 +386,7 @@ def test_expired_rows_go_only_when_everything_is_merged(tmp_path):
 
 
 def test_thin_files(lake):
-    """Without key columns in the outputs keys are described all the same, and such files are merged again."""
+    """Without key columns in the outputs keys are described anyway, and such files are merged again."""
     schema = json.loads((lake.path / "schema/schema-0").read_text())
     schema["options"]["data-file.thin-mode"] = "true"
     (lake.path / "schema/schema-0").write_text(json.dumps(schema))
@@ -419,7 +419,7 @@ def test_a_full_disk_is_not_left_full(lake, monkeypatch):
     assert lake.rows() == rows
 
 
-def test_a_table_without_its_schema_is_no_hive_directory(lake):
+def test_a_table_without_its_schema_is_not_a_hive_directory(lake):
     """Half a copy of a table must not be merged file by file."""
     for path in (lake.path / "schema").iterdir():
         path.unlink()

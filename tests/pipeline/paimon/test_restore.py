@@ -436,7 +436,7 @@ def test_no_room(lake, monkeypatch):
 
 
 def test_runs_that_are_not_there(lake):
-    """An unknown id, one that is no id, and the run of another command."""
+    """An unknown id, one that is not an id, and the run of another command."""
     outcome = Table(lake.table).compact(FULL)
     Table(lake.table).restore(outcome.run)
     own = folders(lake)

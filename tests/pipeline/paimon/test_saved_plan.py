@@ -110,7 +110,7 @@ DAMAGES = {
 
 
 @pytest.mark.parametrize("how", DAMAGES)
-def test_a_file_that_is_no_plan(lake, tmp_path, how):
+def test_a_file_that_is_not_a_plan(lake, tmp_path, how):
     """Cut, changed, or something else altogether: one sentence that names the file."""
     saved(lake, tmp_path)
     path = tmp_path / "plan.json"

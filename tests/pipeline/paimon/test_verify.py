@@ -79,7 +79,7 @@ def test_tables_of_others(tmp_path, name, verify):
 
 
 def test_rounds_are_proved_one_by_one(tmp_path):
-    """What a later round merged again is proved while its file is there, and is no problem when it is not."""
+    """What a later round merged again is proved while its file is there, and is not a problem when it is not."""
     path = tmp_path / "table"
     shutil.copytree(FIXTURES / "append_unaware/table", path)
     overrides = (("compaction.min.file-num", "2"), ("target-file-size", "9 kb"))

@@ -46,7 +46,7 @@ def clean(lake, *, dry_run=False):
 
 
 def clean_later(lake, *, days, dry_run=False):
-    """Clean as if so many days had gone by."""
+    """Clean as if this many days had gone by."""
     moment = now_ms() + int(days * DAY_MS)
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr("packstone.tables.segments.table.now_ms", lambda: moment)
@@ -250,7 +250,7 @@ def test_an_unreadable_status_stops_everything(lake, which, damage):
     assert all_files(lake) == before
 
 
-def test_unknown_files_are_told_and_stay(lake):
+def test_unknown_files_are_reported_and_stay(lake):
     """In a segment's folder, in a folder of its own, and beside the folders."""
     names = ["Fact/Segment_1/mine.parquet", "Fact/other/a.txt", "Fact/b.txt"]
     for name in names:

@@ -115,7 +115,7 @@ def test_loads_meanwhile_are_none_of_its_business(lake):
 
 
 def test_what_a_living_compaction_has_taken_is_left_alone(lake):
-    """Its segments are as if they were not there, and that is told; who names one of them gets a conflict."""
+    """Its segments are as if they were not there, and that is reported; who names one of them gets a conflict."""
     take(lake, ["0", "1"], process=MINE, output="0.1")
     outcome = compact(lake)
     assert [unit.inputs for unit in outcome.units] == [("2", "3", "4", "5")]
@@ -198,7 +198,7 @@ def test_a_missing_segment_file_leaves_its_merge_out(lake):
 
 
 def test_an_engine_that_fails_leaves_nothing_behind(lake):
-    """Registrations are ended, files are removed, and the error is told."""
+    """Registrations are ended, files are removed, and the error is reported."""
 
     def fail():
         raise UnavailableError("Spark is away.")

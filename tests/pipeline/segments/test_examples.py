@@ -213,7 +213,7 @@ class Scene:
             self.lake.delete(str(first))
 
     def load(self, *, scope=None, bad=False):
-        """Three rows, out of order; with a fourth that is bad if asked for."""
+        """Three rows, out of order; with a fourth that is bad if requested."""
         number = self.lake.status()["next_load"]
         ids = [str(number * 2), str(number), None, *(["no number"] if bad else [])]
         data = pa.table({"id": pa.array(ids), "v": pa.array([f"{number}-{at}" for at in range(len(ids))])})
@@ -360,7 +360,7 @@ def test_two_loads_between_two_majors(scene):
 
 
 def test_what_another_compaction_holds(scene):
-    """E59: no 0.1 is made, and who asks is told; ours leaves what is taken alone instead of refusing all."""
+    """E59: no 0.1 is made, and the caller gets the reason; ours leaves what is taken alone instead of refusing all."""
     lake = scene.make(Example("E59", "0 1 2")).lake
     ids = tuple(map(SegmentId, range(3)))
     open_run(IO, lake.table, command="compact", run="a" * 16)

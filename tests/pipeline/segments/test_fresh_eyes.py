@@ -43,7 +43,7 @@ def lake_of(table):
 
 
 def test_a_flipped_byte_is_not_merged_as_a_value(table):
-    """Pages carry checksums: what the disk has changed is told by name, and never proved to be right."""
+    """Pages carry checksums: what the disk has changed is reported by name, and never proved to be right."""
     path = lake_of(table).path / table.segments.files().files[1].path
     content = path.read_bytes()
     assert content.count(b"name-150") >= 1
@@ -54,7 +54,7 @@ def test_a_flipped_byte_is_not_merged_as_a_value(table):
     assert len(table.segments.files().paths) == 4
 
 
-def test_another_file_under_the_name_is_told(table):
+def test_another_file_under_the_name_is_reported(table):
     """A file of another size than the segment file says is not the one that was loaded."""
     first, second = (lake_of(table).path / one.path for one in table.segments.files().files[:2])
     other = pa.table({"id": list(range(100, 200)), "name": ["other"] * 100})
@@ -83,7 +83,7 @@ def test_without_a_hint_a_gap_does_not_turn_back_the_table(table):
     assert table.segments.load(pa.table({"id": [1], "name": ["x"]})).version == 11
 
 
-def test_a_missing_or_damaged_segment_file_is_told_by_name(table):
+def test_a_missing_or_damaged_segment_file_is_reported_by_name(table):
     """With what to do: moving it away, as of other records, would make it worse."""
     path = next((lake_of(table).path / "Metadata/segments").glob("1_*.json"))
     content = path.read_bytes()
@@ -120,7 +120,7 @@ def test_clean_keeps_files_of_a_live_segment_whose_segment_file_is_gone(table):
 
 
 @pytest.mark.parametrize("below", ["", "/Fact", "/Fact/Segment_0"])
-def test_the_folder_of_a_table_is_no_input(table, tmp_path, below):
+def test_the_folder_of_a_table_is_not_an_input(table, tmp_path, below):
     """It holds merged and deleted rows too; its live files by name are welcome."""
     other = packstone.create(str(tmp_path / "other"), "id long, name string")
     with pytest.raises(RefusedError, match=f"{table.path} is a segment table, and not every file in it is live"):
@@ -128,7 +128,7 @@ def test_the_folder_of_a_table_is_no_input(table, tmp_path, below):
     assert other.segments.load(list(table.segments.files().paths)).rows == 400
 
 
-def test_the_folder_of_a_delta_table_is_no_input(table, tmp_path):
+def test_the_folder_of_a_delta_table_is_not_an_input(table, tmp_path):
     """Nor is any other whose log names its files."""
     folder = tmp_path / "delta"
     (folder / "_delta_log").mkdir(parents=True)
@@ -164,7 +164,7 @@ def test_wrong_rows_of_a_long_multiline_file_are_all_kept_by_their_numbers(table
     assert [json.loads(one)["row"] for one in kept.read_text().splitlines()] == wrong
 
 
-def test_a_named_segment_that_is_merged_already_is_told_so(table):
+def test_a_named_segment_that_is_merged_already_is_reported(table):
     """Not that it does not exist."""
     table.compact()
     with pytest.raises(InvalidInputError, match=r"Segment 2 is compacted into 0\.1; name only"):

@@ -36,7 +36,7 @@ def test_an_empty_table_is_well(lake):
     assert (found["segments"], found["score"], found["hazards"]) == (0, 100, [])
 
 
-def test_many_small_loads_are_told(lake):
+def test_many_small_loads_are_reported(lake):
     """Segments, their sizes and levels, and what each strategy would do about them."""
     load(lake, 5, files=2)
     found = health(lake)
@@ -53,7 +53,7 @@ def test_many_small_loads_are_told(lake):
     assert found["removable_bytes"] == 0
 
 
-def test_unsorted_segments_are_told(lake):
+def test_unsorted_segments_are_reported(lake):
     """Of NO_SORT loads, and of those of an older order."""
     load(lake, 2, scope="NO_SORT")
     load(lake, 1)

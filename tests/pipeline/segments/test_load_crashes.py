@@ -1,6 +1,6 @@
 """The crash matrix of loads: a real SIGKILL and a failure at every step of a load, in all its forms.
 
-A step is a changing call of ``FileIO``. After each, a reader sees the rows of before, or all of them once the last
+A step is a changing call of ``FileIO``. After each, a reader sees the previous rows, or all of them once the last
 commit is done; every file that is there belongs to a segment or is known by name from the records of an attempt; the
 next load works; and `clean` leaves nothing of the dead one.
 """

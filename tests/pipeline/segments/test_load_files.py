@@ -1,4 +1,4 @@
-"""Loading: every row once, in the order asked for, bad rows apart, and nothing left of a load that failed."""
+"""Loading: every row once, in the order requested, bad rows apart, and nothing left of a load that failed."""
 
 import json
 import math
@@ -174,7 +174,7 @@ def test_streams(table, kind, scope):
     table.check_clean()
 
 
-def test_what_is_no_stream(table):
+def test_what_is_not_a_stream(table):
     """Other things are refused by the name of their type."""
     with pytest.raises(InvalidInputError, match="dict has no Arrow stream"):
         table.load({"id": [1]})
@@ -278,7 +278,7 @@ def test_not_null(tmp_path):
     ],
 )
 def test_wrong_options(table, options, message):
-    """A wrong option is told before anything begins."""
+    """A wrong option is reported before anything begins."""
     with pytest.raises(InvalidInputError, match=message):
         table.load(make(1), **options)
     assert table.status.version == 1

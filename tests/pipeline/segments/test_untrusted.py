@@ -1,4 +1,4 @@
-"""Tables that somebody damaged, linked elsewhere or left half-way: what is told; nothing outside is touched."""
+"""Tables that somebody damaged, linked elsewhere or left half-way: what is reported; nothing outside is touched."""
 
 import json
 import shutil
@@ -279,7 +279,7 @@ TABLES = {
 
 @pytest.mark.parametrize("kind", TABLES)
 @pytest.mark.parametrize("depth", ["", "below/", "two/folders/"])
-def test_a_folder_that_contains_a_table_is_no_input(tmp_path, kind, depth):
+def test_a_folder_that_contains_a_table_is_not_an_input(tmp_path, kind, depth):
     """At any depth: such a table also holds files whose rows are deleted; a pattern does not lead around that."""
     table = packstone.create(str(tmp_path / "t"), "id long")
     folder = tmp_path / "in" / depth

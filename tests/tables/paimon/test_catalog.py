@@ -51,7 +51,7 @@ def test_a_table_outside_a_warehouse_has_only_its_path(io):
 
 @pytest.mark.parametrize("path", ["/", "/w", "/w/sales.db", "/w/sales.db/not-a-table"])
 def test_a_path_outside_every_table_is_refused(io, path):
-    """A warehouse or a database is no table."""
+    """A warehouse or a database is not a table."""
     assert not is_table(io, path)
     with pytest.raises(InvalidInputError, match="neither a Paimon table nor inside one"):
         find_table(io, path)

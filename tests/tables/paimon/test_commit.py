@@ -363,7 +363,7 @@ def test_a_lost_answer_is_looked_up(lake, happens):
     assert lake.problems() == []
 
 
-def test_an_outcome_that_stays_unknown_is_told(lake):
+def test_an_outcome_that_stays_unknown_is_reported(lake):
     """If the store never answers, nothing is removed and the message says what to look for."""
     with pytest.raises(CommitUnknownError, match="look for uuid"):
         commit(
@@ -447,7 +447,7 @@ def test_an_interrupt_after_publishing_removes_nothing(lake, at):
     assert lake.problems() == []
 
 
-def test_a_base_that_expires_while_it_is_read_is_no_broken_table(lake):
+def test_a_base_that_expires_while_it_is_read_is_not_a_broken_table(lake):
     """Others commit and expire what we build on, between two reads: the next attempt builds on the newest."""
     edits = lake.compaction()
     old = lake.latest()["deltaManifestList"]
@@ -470,7 +470,7 @@ def test_a_base_that_expires_while_it_is_read_is_no_broken_table(lake):
     assert lake.problems() == []
 
 
-def test_a_broken_base_is_told(lake):
+def test_a_broken_base_is_reported(lake):
     """A list that is missing though its snapshot is the newest is no race."""
     edits = lake.compaction()
     (lake.path / "manifest" / lake.latest()["deltaManifestList"]).unlink()
@@ -489,7 +489,7 @@ def test_a_full_disk_leaves_nothing(lake):
         assert lake.names() == names
 
 
-def test_a_replaced_snapshot_is_told(lake):
+def test_a_replaced_snapshot_is_reported(lake):
     """Another writer's rename lands on our number right after we published: told, and nothing of ours is removed.
 
     Not a plain conflict: whoever read ours in between may be building on it.

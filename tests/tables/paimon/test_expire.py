@@ -158,7 +158,7 @@ def test_only_the_newest_remains(lake):
     assert lake.names() - hints == reachable(lake, lake.latest())
 
 
-def test_a_hint_that_lags_behind_is_mended(lake):
+def test_a_hint_that_lags_behind_is_repaired(lake):
     """Java believes LATEST if the next number does not exist: one that points to an expired snapshot leads nowhere."""
     (lake.path / "snapshot/LATEST").write_text("2")
     run(lake)
@@ -309,7 +309,7 @@ def test_files_that_came_back_stay(lake):
     ],
 )
 def test_nothing_goes_on_doubt(lake, harm, told):
-    """Whatever cannot be read or is not known: no file is removed, and the reason is told."""
+    """Whatever cannot be read or is not known: no file is removed, and the reason is reported."""
     harm(lake)
     before = lake.names()
     plan = run(lake)
@@ -386,7 +386,7 @@ def test_changelogs_go_with_their_snapshots(lake):
     assert left == {made[5], "manifest/changes-5", "manifest/changelog-list-5"}
 
 
-def test_files_outside_the_table_are_left_and_told(lake):
+def test_files_outside_the_table_are_left_and_reported(lake):
     """A data file with a path of its own stands where we remove nothing."""
     for path in list((lake.path / "manifest").iterdir()):
         if not path.name.startswith("manifest-list"):

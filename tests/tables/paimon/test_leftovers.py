@@ -135,7 +135,7 @@ def test_a_living_run_is_left_alone(runs, beats):
     assert "Run r1 is still running (process" in found.kept[0]
 
 
-def test_a_run_of_a_living_process_that_ended_is_over(runs):
+def test_a_run_that_ended_is_dead_although_its_process_lives(runs):
     """A service makes many runs; each says when it ended."""
     (runs.begin(alive=True) / "ended.json").write_text("{}")
     (path,) = runs.make()
@@ -236,7 +236,7 @@ def test_a_record_cannot_name_what_we_never_make(runs, name):
 
 @pytest.mark.parametrize("harm", ["tag", "list", "branch"])
 def test_nothing_goes_on_doubt(runs, harm):
-    """If somebody who may name a file cannot be read, all stays and the reason is told."""
+    """If somebody who may name a file cannot be read, all stays and the reason is reported."""
     runs.begin()
     (path,) = runs.make()
     lake = runs.lake
@@ -253,7 +253,7 @@ def test_nothing_goes_on_doubt(runs, harm):
     assert found.kept[-1].endswith("Nothing is removed.")
 
 
-def test_a_damaged_record_is_told(runs):
+def test_a_damaged_record_is_reported(runs):
     """And the other records are used."""
     runs.begin()
     (path,) = runs.make()

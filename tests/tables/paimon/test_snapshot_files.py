@@ -75,7 +75,7 @@ def test_every_known_field_and_unknown_ones_are_kept():
     assert json.loads(dump_snapshot(parse_snapshot(with_nulls, path="p"))) == CONTENT
 
 
-def test_a_word_of_a_newer_writer_is_no_error():
+def test_a_word_of_a_newer_writer_is_not_an_error():
     """An unknown commit kind is carried as it is."""
     snapshot = parse_snapshot(json.dumps(CONTENT | {"commitKind": "VACUUM"}).encode(), path="p")
     assert snapshot.commit_kind == "VACUUM"
@@ -99,7 +99,7 @@ def test_a_damaged_snapshot_is_named(data, why):
 
 
 def test_a_snapshot_must_carry_the_number_of_its_file():
-    """A copied file is no snapshot of that number."""
+    """A copied file is not a snapshot of that number."""
     io = table(1)
     io.write_new(snapshot_path("/t", 2), io.read_bytes(snapshot_path("/t", 1)))
     with pytest.raises(CorruptionError, match="says that it is snapshot 1"):
@@ -137,7 +137,7 @@ def test_a_right_hint_saves_the_listing():
 
 
 def test_an_empty_table_has_no_snapshot():
-    """Nothing committed yet is no error."""
+    """Nothing committed yet is not an error."""
     assert read_latest_snapshot(MemoryFileIO(), "/t") is None
 
 

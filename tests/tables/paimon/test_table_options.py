@@ -112,7 +112,7 @@ def test_durations_are_read_as_java_reads_them(text, millis):
         ("file.format.per.level", "0"),
     ],
 )
-def test_a_bad_value_is_told_with_its_option(key, value):
+def test_a_bad_value_is_reported_with_its_option(key, value):
     """One sentence names the option and the value."""
     with pytest.raises(InvalidInputError, match=f"Option {key}: '{value}'"):
         of({key: value})

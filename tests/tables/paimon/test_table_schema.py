@@ -86,7 +86,7 @@ def test_the_latest_schema_is_the_one_with_the_highest_number():
     assert read_latest_schema(io, "/t").id == 10
 
 
-def test_no_table_is_told_in_one_sentence():
+def test_no_table_is_reported_in_one_sentence():
     """A folder without schemas is not a Paimon table."""
     with pytest.raises(InvalidInputError, match="/nothing is not a Paimon table"):
         read_latest_schema(MemoryFileIO(), "/nothing")
@@ -94,7 +94,7 @@ def test_no_table_is_told_in_one_sentence():
 
 @pytest.mark.parametrize("data", [b"{", b"[]", b"{}", b'{"id": 1, "fields": [{}]}', b"\xff"])
 def test_a_damaged_schema_is_named(data):
-    """A file that is no schema is a corruption of that file."""
+    """A file that is not a schema is a corruption of that file."""
     with pytest.raises(CorruptionError, match="/t/schema/schema-1 is not a Paimon schema"):
         parse_schema(data, path="/t/schema/schema-1")
 

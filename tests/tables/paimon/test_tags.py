@@ -52,7 +52,7 @@ def test_tags_are_snapshots_with_a_name():
 
 
 def test_consumers_tell_their_next_snapshot():
-    """The position of a streaming reader; a torn file is no reason to let its snapshots go."""
+    """The position of a streaming reader; a torn file is not a reason to let its snapshots go."""
     io = table({"consumer/consumer-c1": b'{"nextSnapshot": 7}'})
     assert [(one.name, one.next_snapshot) for one in list_consumers(io, "/t")] == [("c1", 7)]
     with pytest.raises(CorruptionError, match="/t/consumer/consumer-x is not a Paimon consumer"):

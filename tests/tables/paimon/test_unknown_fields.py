@@ -122,7 +122,7 @@ def test_a_line_of_a_manifest_list_keeps_them_too(io):
     assert read_manifest_list(io, "/t/manifest/list-both")[1].unknown[0].name == "_NEW"
 
 
-def test_a_type_that_stands_elsewhere_is_refused_not_lost(io):
+def test_a_type_that_is_elsewhere_is_refused_not_lost(io):
     """A field whose type only has a name cannot be written on its own; better no commit than a loss."""
     strange = UnknownField(name="_NEW", avro_type='"defined_elsewhere"', value=b"\x00")
     with pytest.raises(InvalidInputError, match="_NEW of a newer Paimon"):

@@ -74,7 +74,7 @@ def test_arrow_types():
 
 
 def test_arrow_types_of_others_are_taken_where_nothing_is_lost():
-    """Large and dictionary types are text all the same; an unsigned number has no place."""
+    """Large and dictionary types are text anyway; an unsigned number has no place."""
     found = columns_from_arrow(pa.schema({"a": pa.large_string(), "b": pa.dictionary(pa.int8(), pa.string())}))
     assert to_ddl(found) == "a string, b string"
     with pytest.raises(InvalidInputError, match="Column 'u' has the Arrow type uint64"):
@@ -103,7 +103,7 @@ def test_arrow_types_of_others_are_taken_where_nothing_is_lost():
         ("`x long", "cannot be read at '`x long'"),
     ],
 )
-def test_mistakes_are_told_in_one_sentence(text, sentence):
+def test_mistakes_are_reported_in_one_sentence(text, sentence):
     """Every mistake names the column and what stands where."""
     with pytest.raises(InvalidInputError, match=sentence) as caught:
         parse_columns(text)

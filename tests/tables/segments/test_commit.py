@@ -97,7 +97,7 @@ def test_create_once(io, clock):
 
 
 def test_no_table():
-    """A path without versions is told in one sentence, whatever is asked."""
+    """A path without versions is reported in one sentence, whatever is asked."""
     for call in (read_latest, list_versions, lambda io, table: find_as_of(io, table, 5)):
         with pytest.raises(InvalidInputError, match="/t is not a segment table"):
             call(MemoryFileIO(), T)
@@ -124,7 +124,7 @@ def test_an_edit_that_changes_nothing_publishes_nothing(io, clock):
 
 @pytest.mark.parametrize("hint", [None, b"", b"x y", b"1", b"3\n", b"-4", b"9" * 99, "²".encode(), b"\xff"])
 def test_the_hint_may_lag_or_be_lost(io, clock, hint):
-    """Lost, stale, of an older packstone or garbage: the newest version is found all the same."""
+    """Lost, stale, of an older packstone or garbage: the newest version is found anyway."""
     for _ in range(5):
         alter(io, clock)
     if hint is None:
@@ -500,7 +500,7 @@ class Broken(MemoryFileIO):
         super().write_new(path, data, **options)
 
     def read_bytes(self, path):
-        """Fail on versions that are asked for after a failure, if told."""
+        """Fail on versions that are requested after a failure, if configured so."""
         if self.blind and not self.errors and path == self.blind:
             raise OSError("no answer")
         return super().read_bytes(path)
@@ -531,7 +531,7 @@ def test_an_answer_that_is_never_given(broken, clock):
     assert len(names(broken, retired_folder(T))) == 1
 
 
-def test_a_full_disk_is_no_unknown_outcome(broken, clock):
+def test_a_full_disk_is_not_an_unknown_outcome(broken, clock):
     """The system says that nothing was written, so nothing was committed, and no list stays."""
     segment_load(broken, T, clock=clock)
     broken.errors = [OSError(28, "No space left on device")] * 9

@@ -162,7 +162,7 @@ def test_create_killed_at_every_step(tmp_path, children, moment):
 @pytest.mark.parametrize("name", CALLS)
 @pytest.mark.sample(3)
 def test_storage_fails_at_every_step(scene, children, name, action, moment):
-    """One failure is mended or told in a sentence; what was told not to be committed is not."""
+    """One failure is repaired or reported in a sentence; what was reported as not committed is not."""
     call, arguments = name.split()[0], CALLS[name]
     steps, states = scene.states(children, call, **arguments)
     for step, text in enumerate(steps):

@@ -99,7 +99,7 @@ def test_a_part_of_another_table_is_refused():
         join_parts([part], schema=SCHEMA, sort_columns=("s",))
 
 
-def test_what_is_no_index_is_told():
+def test_what_is_not_an_index_is_reported():
     """Gone, torn, another Arrow file, or one by a newer packstone."""
     io = MemoryFileIO()
     index = make_index(io)
@@ -127,7 +127,7 @@ def test_every_changed_bit_is_noticed():
             read_index(io, "/t", segment_of(digest=digest))
 
 
-def test_without_a_digest_a_changed_bit_is_no_bare_error():
+def test_without_a_digest_a_changed_bit_is_not_a_bare_error():
     """An index of an older packstone that no longer decodes, or does not fit its files, is damaged."""
     io = MemoryFileIO()
     write_index(io, PATH, make_index(io))

@@ -21,7 +21,7 @@ from packstone.tables.segments.plan import (
 
 
 def make_file(name, size=100):
-    """A file of so many bytes."""
+    """A file of this many bytes."""
     return OrderedFile(path=f"/t/{name}", size_bytes=size, rows=10)
 
 

@@ -33,8 +33,9 @@ def command(
     """Undo RUN: remove its merged files and put the originals back. Data that arrived since then stays.
 
     TARGET is the table or partition; without it, the history says which table RUN belongs to. A Hive directory gets its
-    originals back from the backup, a Paimon table by an inverse COMPACT snapshot, a segment table by reactivating the
-    merged segments. This works as long as the originals are kept and nothing newer is based on the merged files.
+    originals back from the backup, a Paimon table by an inverse COMPACT snapshot, and in a segment table the segments
+    that RUN merged are live again. This works as long as the originals are kept and nothing newer is based on the
+    merged files.
     """
     from packstone.cli.draw_outcome import draw_lines
     from packstone.cli.output import show

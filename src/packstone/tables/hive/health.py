@@ -8,7 +8,18 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from packstone.model.files import FileFormat
-from packstone.model.health import SIZE_CLASSES, Fact, Hazard, Histogram, Report, WorstPart, WorstParts, size_class
+from packstone.model.health import (
+    SIZE_CLASSES,
+    Fact,
+    Hazard,
+    Histogram,
+    Report,
+    WorstPart,
+    WorstParts,
+    rate,
+    share_pct,
+    size_class,
+)
 from packstone.model.maintenance import Recovered
 from packstone.model.sizes import format_bytes, plural
 from packstone.storage.store_checks import find_store_hazards
@@ -44,7 +55,7 @@ class PartitionHealth:
     @property
     def score(self) -> int:
         """How close the number of files is to the ideal one, in percent."""
-        return 100 if not self.files else min(100, 100 * self.ideal_files // self.files)
+        return rate(self.files, ideal=self.ideal_files)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -67,12 +78,12 @@ class HiveHealth:
     @property
     def score(self) -> int:
         """100 is as few files as the bytes need; 1 is a hundred times too many."""
-        return 100 if not self.files else max(0, min(100, 100 * self.ideal_files // self.files))
+        return rate(self.files, ideal=self.ideal_files)
 
     @property
     def small_pct(self) -> int:
         """The share of files below the threshold."""
-        return 100 * self.small_files // self.files if self.files else 0
+        return share_pct(self.small_files, self.files)
 
     def to_json(self) -> dict[str, Any]:
         """The documented keys."""

@@ -8,7 +8,7 @@ from packstone.errors import InvalidInputError
 from packstone.model.sizes import parse_bytes, parse_count, parse_flag, parse_number
 from packstone.model.unit import Verify
 from packstone.storage.location import parse_location
-from packstone.tables.family import Options, member_of, one_of, option
+from packstone.tables.family import Options, invalid_text_option, one_of, option, verify_option
 
 DEFAULT_BLOCK_BYTES = 120 << 20
 _MAX_KEEP_DAYS = 36_500
@@ -58,20 +58,10 @@ class HiveOptions(Options):
         text="Number of header lines of text files, of which one copy is kept; 0: none. Without it, files that seem to "
         "have a header are left alone.",
     )
-    verify: Verify = option(
-        "verify",
-        member_of(Verify),
-        default=Verify.CONTENT,
-        shown="content",
-        text="Compare every row of originals and merged files (content), or only their number (count).",
+    verify: Verify = verify_option(
+        "Compare every row of originals and merged files (content), or only their number (count)."
     )
-    accept_invalid_text: bool = option(
-        "accept-invalid-text",
-        parse_flag,
-        default=False,
-        shown="false",
-        text="Merge files whose strings are not UTF-8 (Latin-1, for example) instead of leaving them alone.",
-    )
+    accept_invalid_text: bool = invalid_text_option()
     keep_days: float = option(
         "keep-days", parse_number, default=7.0, shown="7", text="Keep the originals for this many days."
     )

@@ -39,7 +39,7 @@ from packstone.tables.hive.options import HiveOptions
 from packstone.tables.hive.plan import PartitionPlan, PlannedUnit, output_name
 from packstone.tables.hive.recover import is_half_done, recover_table, unexplained_backups, unfinished_swaps
 from packstone.tables.hive.swap import check_can_swap
-from packstone.tables.hive.tasks import HIVE_JOB
+from packstone.tables.hive.tasks import HIVE_JOB, measure_reads
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -588,8 +588,6 @@ class HiveTable:
 
     def measure_reads(self, run_id: str) -> tuple[dict[str, object], ...]:
         """Read the originals and the merged files of a run in turns, cold and warm."""
-        from packstone.tables.hive.verify import measure_reads
-
         return measure_reads(self.journal, run_id)
 
     def health(self, *, into: HiveHealth | None = None) -> HiveHealth:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from packstone.errors import RefusedError
-from packstone.model.health import Fact, Hazard, Histogram, Report, WorstPart, WorstParts
+from packstone.model.health import Fact, Hazard, Histogram, Report, WorstPart, WorstParts, rate
 from packstone.model.sizes import format_bytes, plural
 from packstone.tables.paimon.format.live_files import read_live_files
 from packstone.tables.paimon.format.snapshot import list_snapshot_ids, read_latest_snapshot
@@ -66,7 +66,7 @@ class PaimonHealth:
     def score(self) -> int:
         """100: one run per bucket (merge tree) or as few files as the bytes need (append); lower: more to merge."""
         have, ideal = (self.runs, self.ideal_runs) if self.is_tree else (self.files, self.ideal_files)
-        return 100 if not have else max(0, min(100, 100 * ideal // have))
+        return rate(have, ideal=ideal)
 
     def to_json(self) -> dict[str, Any]:
         """The documented keys."""

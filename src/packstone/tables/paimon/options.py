@@ -8,7 +8,7 @@ from enum import StrEnum
 from packstone.errors import InvalidInputError
 from packstone.model.sizes import parse_bytes, parse_flag
 from packstone.model.unit import Verify
-from packstone.tables.family import Option, Options, member_of, one_of, option
+from packstone.tables.family import Option, Options, invalid_text_option, one_of, option, verify_option
 from packstone.tables.paimon.format.table_options import TableOptions
 
 _GB = 1 << 30
@@ -55,20 +55,8 @@ class PaimonOptions(Options):
         text="On an object store: confirm that no other writer uses the table during the run.",
         also=("restore", "clean"),
     )
-    verify: Verify = option(
-        "verify",
-        member_of(Verify),
-        default=Verify.CONTENT,
-        shown="content",
-        text="Compare every row (content), or only keys, sequence numbers and kinds (count).",
-    )
-    accept_invalid_text: bool = option(
-        "accept-invalid-text",
-        parse_flag,
-        default=False,
-        shown="false",
-        text="Merge files whose strings are not UTF-8 (Latin-1, for example) instead of leaving them alone.",
-    )
+    verify: Verify = verify_option("Compare every row (content), or only keys, sequence numbers and kinds (count).")
+    accept_invalid_text: bool = invalid_text_option()
     commit_every_bytes: int = option(
         "commit-every",
         parse_bytes,

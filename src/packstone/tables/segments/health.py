@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from packstone.errors import PackstoneError
-from packstone.model.health import SIZE_CLASSES, Fact, Hazard, Histogram, Report, size_class
+from packstone.model.health import SIZE_CLASSES, Fact, Hazard, Histogram, Report, rate, share_pct, size_class
 from packstone.model.sizes import format_bytes, plural
 from packstone.strategy.segment_rounds import plan_rounds
 from packstone.strategy.segment_view import begin_command
@@ -71,12 +71,12 @@ class SegmentHealth:
     @property
     def score(self) -> int:
         """Return 100 if there are as few segments as their bytes need, 1 if there are a hundred times too many."""
-        return 100 if not self.segments else max(0, min(100, 100 * self.ideal_segments // self.segments))
+        return rate(self.segments, ideal=self.ideal_segments)
 
     @property
     def small_pct(self) -> int:
         """The share of small segments."""
-        return 100 * self.small_segments // self.segments if self.segments else 0
+        return share_pct(self.small_segments, self.segments)
 
     def to_json(self) -> dict[str, Any]:
         """The documented keys."""

@@ -14,7 +14,7 @@ from packstone.strategy.custom import CustomOptions
 from packstone.strategy.major import MajorOptions
 from packstone.strategy.minor import MinorOptions
 from packstone.strategy.segment_view import SegmentView, SelectionOptions
-from packstone.tables.family import Option, Options, member_of, option
+from packstone.tables.family import Option, Options, option, verify_option
 from packstone.tables.segments.format.properties import (
     PROPERTY_NAMES,
     Properties,
@@ -57,12 +57,8 @@ class SegmentOptions(Options):
         "ids", parse_segment_ids, default=(), text="Segments that --strategy custom merges, for example 1,2,0.1."
     )
     overrides: tuple[tuple[str, str], ...] = ()  # properties for this run only
-    verify: Verify = option(
-        "verify",
-        member_of(Verify),
-        default=Verify.CONTENT,
-        shown="content",
-        text="Compare every row of the inputs and of the merged segment (content), or only their number (count).",
+    verify: Verify = verify_option(
+        "Compare every row of the inputs and of the merged segment (content), or only their number (count)."
     )
     task_bytes: int = 256 * _MB  # a bigger merge is split by key over tasks
     memory_bytes: int = 256 * _MB
