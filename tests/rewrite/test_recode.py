@@ -299,8 +299,8 @@ def test_codes_never_follow_plain_pages(tmp_path, what, codec, version):
             **options | {"use_dictionary": ["v"] if options["use_dictionary"] else False},
         )  # fmt: skip
     _, spliced = check(tmp_path / "t")
-    expected = {"copied": "columns: 2 copied", "recoded": "columns: 1 copied, 1 recoded"}
-    assert spliced.note.startswith(expected.get(way, "columns: 1 copied, 1 encoded (v: a page with codes would"))
+    expected = {"copied": "2 copied", "recoded": "1 copied, 1 recoded"}
+    assert spliced.note.startswith(expected.get(way, "1 copied, 1 encoded (v: a page with codes would"))
 
 
 @pytest.mark.usefixtures("tiny_pages")
@@ -311,7 +311,7 @@ def test_a_row_group_ends_before_a_second_dictionary(tmp_path, monkeypatch):
         write_column(tmp_path / "t", str(at), UNIQUE, **OVERFLOW)
     output, spliced = check(tmp_path / "t")
     assert pq.read_metadata(output).num_row_groups == 3
-    assert spliced.note == "columns: 1 recoded"
+    assert spliced.note == "1 recoded"
 
 
 # ---- sizes ----

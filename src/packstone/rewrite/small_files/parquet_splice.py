@@ -513,7 +513,7 @@ class _Splicer:
         counts = ((len(copied), "copied"), (recoded, "recoded"), (encoded, "encoded"))
         note = ", ".join(f"{count} {way}" for count, way in counts if count)
         reasons = "; ".join(f"{name}: {why}" for name, why in self._encoded.items())
-        return Spliced(copied=copied, note=f"columns: {note}{f' ({reasons})' if reasons else ''}")
+        return Spliced(copied=copied, note=f"{note}{f' ({reasons})' if reasons else ''}")
 
     def _write(self, group: _Group) -> None:
         orders, merged, blooms = list(group.orders), {}, {}
