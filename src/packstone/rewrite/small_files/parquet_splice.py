@@ -513,7 +513,7 @@ class _Splicer:
         counts = ((len(copied), "copied"), (recoded, "recoded"), (encoded, "encoded"))
         note = ", ".join(f"{count} {way}" for count, way in counts if count)
         reasons = "; ".join(f"{name}: {why}" for name, why in self._encoded.items())
-        return Spliced(copied=copied, note=f"columns: {note}{f' ({reasons})' if reasons else ''}")
+        return Spliced(copied=copied, note=f"{note}{f' ({reasons})' if reasons else ''}")
 
     def _write(self, group: _Group) -> None:
         orders, merged, blooms = list(group.orders), {}, {}
@@ -823,7 +823,7 @@ class _Encoder:
         writer.write(rows, inputs=bounds)
         writer.close()
         has_index = bool(first.inputs and _INDEXES[0][0] in first.inputs[0].struct)
-        return iter(read_encoded(memoryview(sink.getvalue()), has_index=has_index))
+        return iter(read_encoded(memoryview(sink.getvalue()).cast("B"), has_index=has_index))
 
     def _open_settings(self, first: _Piece, fields: tuple[str, ...]) -> WriterSettings:
         if not self._options:
