@@ -1,4 +1,4 @@
-"""Files merged by copying and recoding pages: every reader sees the rows that were there, in order, and nothing broken gets by."""
+"""Files merged page by page: every reader sees the rows that were there, in order, and nothing broken gets by."""
 
 from __future__ import annotations
 

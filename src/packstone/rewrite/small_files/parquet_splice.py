@@ -823,7 +823,7 @@ class _Encoder:
         writer.write(rows, inputs=bounds)
         writer.close()
         has_index = bool(first.inputs and _INDEXES[0][0] in first.inputs[0].struct)
-        return iter(read_encoded(memoryview(sink.getvalue()), has_index=has_index))
+        return iter(read_encoded(memoryview(sink.getvalue()).cast("B"), has_index=has_index))
 
     def _open_settings(self, first: _Piece, fields: tuple[str, ...]) -> WriterSettings:
         if not self._options:
