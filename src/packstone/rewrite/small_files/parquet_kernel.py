@@ -81,9 +81,13 @@ def fingerprint(io: FileIO, paths: Sequence[str], *, written: Written) -> Finger
     return verify.fingerprint_parquet(io, paths, ordered=written.ordered, checks_text=written.checks_text)
 
 
-def check_same_shape(io: FileIO, paths: Sequence[str], output: str, *, written: Written) -> None:  # noqa: ARG001
-    """Compare schema trees and key-value metadata."""
+def check_same_shape(io: FileIO, paths: Sequence[str], output: str, *, written: Written) -> None:
+    """Compare schema trees and key-value metadata; for a splice, also all that its footer and indexes state."""
     verify.check_same_parquet_shape(io, paths, output)
+    if written.how is How.SPLICE:
+        from packstone.rewrite.proof.verify_statistics import check_statistics
+
+        check_statistics(io, paths, output)
 
 
 def read_through(io: FileIO, path: str) -> None:

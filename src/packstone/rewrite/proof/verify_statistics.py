@@ -1,0 +1,916 @@
+"""Compare what a merged Parquet file states about its rows with what its inputs state, and with its own pages.
+
+No proof of rows sees a wrong statistic, and a wrong statistic loses rows in queries: a reader skips a row group, or a
+page, by its bounds, and finds a page by the page index. So everything that readers trust is checked, from footers and
+indexes that are parsed here and not by the code that wrote them:
+
+==============================  =======================================================================================
+stated by the output            must be
+==============================  =======================================================================================
+null count of a chunk           the sum over the row groups that it is made of
+bounds of a chunk               the least and the greatest of theirs
+values, sizes, places           those of the pages, whose headers are walked
+encodings and their counts      those of the pages; no page with codes after one without (see ``parquet_splice``)
+codec of a spliced chunk        that of the inputs
+offset index                    the pages: places, sizes, first rows
+column index                    nulls and bounds of each page as its input states them; the order that it claims
+size statistics                 sums of the inputs' statistics
+bloom filter                    exactly the bits of the values; one must be there if all inputs have one
+==============================  =======================================================================================
+
+Inputs are trusted: a bound that was wrong before stays wrong. What does not follow from the inputs (they state less,
+or the column was encoded again in other pages) must be true of the values of the output, which are then decoded. A
+statement that is missing is never wrong, except a bloom filter's.
+
+A row group of a spliced file is made of whole row groups of the inputs, so their statements add up.
+
+Cost: about 60 µs for each column chunk of an input.
+"""
+
+from __future__ import annotations
+
+import itertools
+import struct
+from collections import Counter
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+import pyarrow.types as pt
+
+from packstone.errors import VerificationError
+from packstone.rewrite.blame_file import blame_file
+from packstone.rewrite.formats.parquet_checks import check_footer
+from packstone.rewrite.formats.parquet_thrift import Struct, read_struct
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from packstone.storage.fileio import FileIO
+
+# Fields in parquet.thrift. FileMetaData, RowGroup, ColumnChunk
+_SCHEMA, _NUM_ROWS, _ROW_GROUPS = 2, 3, 4
+_COLUMNS, _GROUP_BYTES, _GROUP_ROWS, _SORTING, _GROUP_OFFSET, _GROUP_STORED = 1, 2, 3, 4, 5, 6
+_META_DATA, _OFFSET_INDEX, _COLUMN_INDEX = 3, 4, 6  # each index: its offset, and its length in the next field
+# ColumnMetaData
+_ENCODINGS, _CODEC, _VALUES, _PLAIN_BYTES, _STORED_BYTES, _DATA_OFFSET, _DICTIONARY_OFFSET = 2, 4, 5, 6, 7, 9, 11
+_STATISTICS, _COUNTS, _BLOOM_OFFSET, _BLOOM_BYTES, _SIZES = 12, 13, 14, 15, 16
+# Statistics: the older fields of bounds come last, they are of use for signed orders only
+_NULLS, _DISTINCT, _BOUNDS = 3, 4, ((6, 2), (5, 1))
+# PageHeader
+_DATA_V1, _DICTIONARY_PAGE, _DATA_V2 = 0, 2, 3
+_DETAILS: Final = {_DATA_V1: 5, _DICTIONARY_PAGE: 7, _DATA_V2: 8}
+_ENCODING_IN: Final = {_DATA_V1: 2, _DICTIONARY_PAGE: 2, _DATA_V2: 4}
+_CODED: Final = frozenset({2, 8})  # PLAIN_DICTIONARY, RLE_DICTIONARY
+_OF_LEVELS: Final = frozenset({3, 4})  # RLE, BIT_PACKED
+_ASCENDING, _DESCENDING = 1, 2
+# Physical types
+_BOOLEAN, _INT32, _INT64, _INT96, _FLOAT, _DOUBLE, _BYTES, _FIXED = range(8)
+_FORMATS: Final = {_BOOLEAN: "<?", _INT32: "<i", _INT64: "<q", _FLOAT: "<f", _DOUBLE: "<d"}
+_FLOATS: Final = frozenset({_FLOAT, _DOUBLE})
+_CODEC_NAMES: Final = {1: "snappy", 2: "gzip", 4: "brotli", 6: "zstd", 7: "lz4_raw"}
+_TAIL_BYTES: Final = 8
+
+
+def check_statistics(io: FileIO, inputs: Sequence[str], output: str) -> None:
+    """Raise VerificationError, with the column, if the output states anything that is not true."""
+    written = _File(io, output)
+    originals = [_File(io, path) for path in inputs]
+    pieces = [group for file in originals for group in file.groups if group.rows]
+    try:
+        _check_file(written, pieces)
+    except _WrongError as error:
+        raise VerificationError(f"The merged file states what is not so: {error}.", file=output) from error
+
+
+class _WrongError(Exception):
+    """A statement that is not true."""
+
+
+# ---- what files state ----
+
+
+@dataclass(frozen=True, slots=True)
+class _Leaf:
+    """A leaf column of the schema."""
+
+    name: str
+    path: str
+    kind: int
+    width_bytes: int
+    definition: int
+    repetition: int
+    key: Callable[[bytes], Any] | None  # makes bounds comparable; None: the order is not known
+    is_signed: bool
+
+
+class _File:
+    """The footer of a file."""
+
+    def __init__(self, io: FileIO, path: str) -> None:
+        self.io, self.path = io, path
+        with blame_file(path, "cannot be read"):
+            self.source: Any = io.open_input(path)
+            check_footer(self.source, path)
+            size_bytes = self.source.size()
+            length = int.from_bytes(self.source.read_at(4, size_bytes - _TAIL_BYTES), "little")
+            self.footer, _ = read_struct(self.source.read_at(length, size_bytes - _TAIL_BYTES - length))
+        self.groups = [_Group(self, number, group) for number, group in enumerate(_items(self.footer, _ROW_GROUPS))]
+
+    @cached_property
+    def leaves(self) -> list[_Leaf]:
+        """The columns; a footer lists the schema tree depth first."""
+        elements = iter(_items(self.footer, _SCHEMA))
+        leaves: list[_Leaf] = []
+
+        def descend(children: int, path: tuple[str, ...], levels: tuple[int, int]) -> None:
+            for _ in range(children):
+                element = next(elements)
+                name = element[4][1].decode()
+                repeats = _number(element, 3)
+                found = levels[0] + (repeats != 0), levels[1] + (repeats == 2)
+                if below := _number(element, 5):
+                    descend(below, (*path, name), found)
+                else:
+                    key, is_signed = _order(element)
+                    leaf = ".".join((*path, name))
+                    leaves.append(_Leaf(name, leaf, _number(element, 1), _number(element, 2), *found, key, is_signed))
+
+        descend(_number(next(elements), 5), (), (0, 0))
+        return leaves
+
+    def read_index(self, chunk: Struct, field: int) -> Struct | None:
+        """Read an offset index or a column index; None if there is none."""
+        if field not in chunk:
+            return None
+        with blame_file(self.path, "has a broken page index"):
+            data = self.source.read_at(chunk[field + 1][1], chunk[field][1])
+            index, end = read_struct(data)
+        if end != len(data):
+            raise _WrongError("a page index has another length than the footer says")
+        return index
+
+
+class _Group:
+    """A row group."""
+
+    def __init__(self, file: _File, number: int, group: Struct) -> None:
+        self.file, self.number, self.struct = file, number, group
+        self.rows = _number(group, _GROUP_ROWS)
+        self.chunks = [_Chunk(self, leaf, chunk) for leaf, chunk in enumerate(_items(group, _COLUMNS))]
+
+
+class _Chunk:
+    """A column chunk: the statements of its footer and, if they are needed, those of its page index."""
+
+    __slots__ = ("_pages", "group", "leaf_number", "metadata", "nulls", "struct", "values")
+
+    def __init__(self, group: _Group, leaf: int, chunk: Struct) -> None:
+        self.group, self.leaf_number, self.struct = group, leaf, chunk
+        self.metadata: Struct = chunk[_META_DATA][1]
+        self.values = _number(self.metadata, _VALUES)
+        self.nulls: int | None = self.statistics.get(_NULLS, (0, None))[1]
+        self._pages: list[_PageFacts] | None = None
+
+    @property
+    def leaf(self) -> _Leaf:
+        """The column of the schema."""
+        return self.group.file.leaves[self.leaf_number]
+
+    @property
+    def statistics(self) -> Struct:
+        """The statistics; empty if there are none."""
+        found: Struct = self.metadata.get(_STATISTICS, (0, {}))[1]
+        return found
+
+    def bounds(self, leaf: _Leaf) -> tuple[bytes, bytes] | None:
+        """The least and the greatest value, if both are stated in a way that readers of today trust."""
+        found = [
+            self.statistics[field][1]
+            for fields in _BOUNDS
+            for field in fields[: 2 if leaf.is_signed else 1]
+            if field in self.statistics
+        ]
+        if len(found) == 4:
+            found = found[::2]
+        return (found[0], found[1]) if len(found) == 2 else None
+
+    def pages(self) -> list[_PageFacts] | None:
+        """What is stated about each data page; None if their number is not known."""
+        if self._pages is None:
+            self._pages = self._read_pages()
+        return self._pages
+
+    def _read_pages(self) -> list[_PageFacts] | None:
+        counts = [item for item in _items(self.metadata, _COUNTS) if _number(item, 1) != _DICTIONARY_PAGE]
+        if sum(_number(item, 3) for item in counts) == 1:
+            return [_PageFacts(self.values, 0, self.nulls, self.bounds(self.leaf), *_sizes_of(self))]
+        return _pages_of_index(self)
+
+
+@dataclass(frozen=True, slots=True)
+class _PageFacts:
+    """What is stated about a page; None for what is not."""
+
+    values: int | None
+    first_row: int
+    nulls: int | None
+    bounds: tuple[bytes, bytes] | None
+    unencoded_bytes: int | None
+    repetition: tuple[int, ...] | None
+    definition: tuple[int, ...] | None
+
+
+def _pages_of_index(chunk: _Chunk) -> list[_PageFacts] | None:
+    places = chunk.group.file.read_index(chunk.struct, _OFFSET_INDEX)
+    if places is None:
+        return None
+    count = len(_items(places, 1))
+    index = chunk.group.file.read_index(chunk.struct, _COLUMN_INDEX) or {}
+    lows, highs, nulls, unencoded = (_list(index, 2), _list(index, 3), _list(index, 5), _list(places, 2))
+    levels = [_split(_list(index, field), count) for field in (6, 7)]
+    is_null = _list(index, 1)
+    return [
+        _PageFacts(
+            None,
+            _number(place, 3),
+            nulls[at] if nulls else None,
+            (lows[at], highs[at]) if lows and not is_null[at] else None,
+            unencoded[at] if unencoded else None,
+            levels[0][at] if levels[0] else None,
+            levels[1][at] if levels[1] else None,
+        )
+        for at, place in enumerate(_items(places, 1))
+    ]
+
+
+def _split(counts: list[int], pages: int) -> list[tuple[int, ...]]:
+    size = len(counts) // max(1, pages)
+    return [tuple(counts[at * size : (at + 1) * size]) for at in range(pages)] if size else []
+
+
+def _sizes_of(chunk: _Chunk) -> tuple[int | None, tuple[int, ...] | None, tuple[int, ...] | None]:
+    sizes: Struct = chunk.metadata.get(_SIZES, (0, {}))[1]
+    unencoded = sizes.get(1, (0, None))[1]
+    return unencoded, tuple(_list(sizes, 2)) or None, tuple(_list(sizes, 3)) or None
+
+
+def _number(found: Struct, field: int) -> int:
+    number: int = found.get(field, (0, 0))[1]
+    return number
+
+
+def _items(found: Struct, field: int) -> list[Struct]:
+    return _list(found, field)
+
+
+def _list(found: Struct, field: int) -> list[Any]:
+    items: list[Any] = found[field][1].items if field in found else []
+    return items
+
+
+# ---- order of values ----
+
+_DECIMAL, _INTERVAL, _UNSIGNED = 5, 21, range(11, 15)  # converted types
+_LOGICAL_DECIMAL, _LOGICAL_INTEGER, _LOGICAL_FLOAT16 = 5, 10, 15
+
+
+def _order(element: Struct) -> tuple[Callable[[bytes], Any] | None, bool]:
+    """Return how bounds of a column compare, and whether that is an order that older writers knew too."""
+    kind, converted = _number(element, 1), _number(element, 6) if 6 in element else -1
+    logical: Struct = element.get(10, (0, {}))[1]
+    if kind == _INT96 or converted == _INTERVAL:
+        return None, False
+    if kind in (_INT32, _INT64):
+        integer: Struct = logical.get(_LOGICAL_INTEGER, (0, {}))[1]
+        is_unsigned = converted in _UNSIGNED or (bool(integer) and not integer[2][1])
+        form = _FORMATS[kind].upper() if is_unsigned else _FORMATS[kind]
+        return (lambda raw: struct.unpack(form, raw)[0]), not is_unsigned
+    if kind in _FORMATS:
+        return (lambda raw: struct.unpack(_FORMATS[kind], raw)[0]), True
+    if converted == _DECIMAL or _LOGICAL_DECIMAL in logical:
+        return (lambda raw: int.from_bytes(raw, "big", signed=True)), False
+    if _LOGICAL_FLOAT16 in logical:
+        return (lambda raw: struct.unpack("<e", raw)[0]), False
+    return (lambda raw: raw), False
+
+
+# ---- the checks ----
+
+
+def _check_file(written: _File, pieces: list[_Group]) -> None:
+    if _number(written.footer, _NUM_ROWS) != sum(piece.rows for piece in pieces):
+        raise _WrongError("the number of rows is not that of the inputs")
+    at = 0
+    for group in written.groups:
+        mine, rows = [], 0
+        while at < len(pieces) and rows < group.rows:
+            mine.append(pieces[at])
+            rows += pieces[at].rows
+            at += 1
+        if rows != group.rows:
+            raise _WrongError("a row group is not made of whole row groups")
+        _check_group(group, mine)
+
+
+def _check_group(group: _Group, pieces: list[_Group]) -> None:
+    sorting = group.struct.get(_SORTING)
+    if sorting is not None and any(piece.struct.get(_SORTING) != sorting for piece in pieces):
+        raise _WrongError("a row group claims a sort order that its inputs do not claim")
+    places = [_number(chunk.metadata, _STORED_BYTES) for chunk in group.chunks]
+    if _GROUP_STORED in group.struct and _number(group.struct, _GROUP_STORED) != sum(places):
+        raise _WrongError("a row group has another size than its columns")
+    if _number(group.struct, _GROUP_BYTES) != sum(_number(chunk.metadata, _PLAIN_BYTES) for chunk in group.chunks):
+        raise _WrongError("a row group has another uncompressed size than its columns")
+    if group.struct.get(_GROUP_OFFSET, (0, 0))[1] not in (0, min(map(_begin, group.chunks), default=0)):
+        raise _WrongError("a row group does not begin where its first column does")
+    for leaf, chunk in enumerate(group.chunks):
+        try:
+            _ChunkCheck(chunk, [piece.chunks[leaf] for piece in pieces]).run()
+        except _WrongError as error:
+            raise _WrongError(f"{chunk.leaf.path}: {error}") from error
+
+
+def _begin(chunk: _Chunk) -> int:
+    return _number(chunk.metadata, _DICTIONARY_OFFSET) or _number(chunk.metadata, _DATA_OFFSET)
+
+
+class _ChunkCheck:
+    """Checks one column chunk of the output against the chunks of the inputs that it is made of."""
+
+    def __init__(self, chunk: _Chunk, inputs: list[_Chunk]) -> None:
+        self._chunk, self._inputs = chunk, inputs
+        self._leaf = chunk.leaf
+        self._pages: list[_Page] = []
+
+    def run(self) -> None:
+        """Check everything."""
+        chunk, inputs = self._chunk, self._inputs
+        if chunk.values != sum(found.values for found in inputs):
+            raise _WrongError("the number of values is not that of the inputs")
+        if any(_number(found.metadata, _CODEC) != _number(chunk.metadata, _CODEC) for found in inputs):
+            raise _WrongError("the codec is not that of the inputs")
+        self._check_pages()
+        self._check_statistics()
+        self._check_sizes()
+        self._check_index()
+        self._check_bloom_filter()
+
+    # -- pages --
+
+    def _check_pages(self) -> None:
+        """Walk the headers of the pages and compare them with the footer."""
+        metadata = self._chunk.metadata
+        begin = _begin(self._chunk)
+        stored = _number(metadata, _STORED_BYTES)
+        source = self._chunk.group.file.source
+        with blame_file(self._chunk.group.file.path, "has a broken data page"):
+            found = _walk(source.read_at(stored, begin), begin)
+        dictionaries = [page for page in found if page.kind == _DICTIONARY_PAGE]
+        self._pages = [page for page in found if page.kind != _DICTIONARY_PAGE]
+        if [page.begin for page in dictionaries] != [
+            at for at in [_number(metadata, _DICTIONARY_OFFSET)] if at or dictionaries
+        ]:
+            raise _WrongError("the dictionary is not where the footer says")
+        if self._pages and self._pages[0].begin != _number(metadata, _DATA_OFFSET):
+            raise _WrongError("the first data page is not where the footer says")
+        if sum(page.values for page in self._pages) != self._chunk.values:
+            raise _WrongError("the pages hold another number of values than the footer says")
+        if sum(page.plain_bytes for page in found) != _number(metadata, _PLAIN_BYTES):
+            raise _WrongError("the pages have another uncompressed size than the footer says")
+        self._check_encodings(found)
+
+    def _check_encodings(self, found: list[_Page]) -> None:
+        metadata = self._chunk.metadata
+        used = {page.encoding for page in found}
+        listed = set(_list(metadata, _ENCODINGS))
+        if not used <= listed or listed - used - _OF_LEVELS:
+            raise _WrongError("the encodings are not those of the pages")
+        counts = Counter((page.kind, page.encoding) for page in found)
+        stated = {(_number(item, 1), _number(item, 2)): _number(item, 3) for item in _items(metadata, _COUNTS)}
+        if _COUNTS in metadata and stated != counts:
+            raise _WrongError("the numbers of pages by encoding are not those of the pages")
+        is_coded = [page.encoding in _CODED for page in self._pages]
+        if any(later and not earlier for earlier, later in itertools.pairwise(is_coded)):
+            raise _WrongError("a page with codes follows one without, which Spark reads wrongly")
+
+    # -- statistics --
+
+    def _check_statistics(self) -> None:
+        chunk, leaf = self._chunk, self._leaf
+        stated = chunk.statistics
+        if _DISTINCT in stated and len(self._inputs) > 1 and stated[_DISTINCT][1] != self._values.distinct():
+            raise _WrongError("the number of distinct values is wrong")
+        expected = _sum(found.nulls for found in self._inputs)
+        if chunk.nulls is not None and chunk.nulls != expected and chunk.nulls != self._values.nulls():
+            raise _WrongError(f"{chunk.nulls} nulls are stated, there are {self._values.nulls()}")
+        older = [stated[fields[1]][1] for fields in _BOUNDS if fields[1] in stated]
+        found = chunk.bounds(leaf)
+        if older and (not leaf.is_signed or list(found or ()) != older):
+            raise _WrongError("the bounds of the older form differ from the others")
+        if found is None:
+            if any(field in stated for fields in _BOUNDS for field in fields):
+                raise _WrongError("one bound is stated without the other")
+            return
+        self._check_bounds(found, [_merged_bounds(self._inputs, leaf)], rows=None)
+
+    def _check_bounds(
+        self, found: tuple[bytes, bytes], known: list[tuple[bytes, bytes] | None], *, rows: tuple[int, int] | None
+    ) -> None:
+        """Bounds must be those that are known from the inputs, or else those of the values."""
+        leaf = self._leaf
+        if leaf.key is None:
+            raise _WrongError("bounds are stated for a type without an order")
+        if leaf.kind in _FLOATS and any(np.isnan(leaf.key(bound)) for bound in found):
+            raise _WrongError("a bound is not a number")
+        if any(bounds is not None and _same_bounds(found, bounds, leaf) for bounds in known):
+            return
+        actual = self._values.bounds(rows)
+        if actual is None or tuple(map(leaf.key, found)) != actual:
+            where = "the values" if rows is None else f"the rows {rows[0]} to {rows[1] - 1}"
+            raise _WrongError(f"the bounds {found[0]!r} and {found[1]!r} are not those of {where}")
+
+    def _check_sizes(self) -> None:
+        known = [_sizes_of(found) for found in self._inputs]
+        for at, stated in enumerate(_sizes_of(self._chunk)):
+            if stated is None:
+                continue
+            parts = [sizes[at] for sizes in known]
+            if any(part is None for part in parts):
+                expected: Any = self._levels.sizes()[at]
+            else:
+                expected = sum(parts) if at == 0 else tuple(map(sum, zip(*parts, strict=True)))
+            if stated != expected and stated != self._levels.sizes()[at]:
+                raise _WrongError(f"the size statistics say {stated}, expected {expected}")
+
+    # -- page index --
+
+    def _check_index(self) -> None:
+        chunk, file = self._chunk, self._chunk.group.file
+        places, index = (file.read_index(chunk.struct, field) for field in (_OFFSET_INDEX, _COLUMN_INDEX))
+        if places is None:
+            if index is not None:
+                raise _WrongError("a column index has no offset index")
+            return
+        stated = [(_number(place, 1), _number(place, 2)) for place in _items(places, 1)]
+        if stated != [(page.begin, page.size_bytes) for page in self._pages]:
+            raise _WrongError("the offset index does not say where the pages are")
+        known = self._known_pages()
+        starts = self._first_rows(known)
+        if [_number(place, 3) for place in _items(places, 1)] != starts:
+            raise _WrongError("the offset index does not say which row a page begins with")
+        rows = list(itertools.pairwise([*starts, chunk.group.rows]))
+        self._check_page_lists(2, _list(places, 2), [page.unencoded_bytes for page in known], total=_sizes_of(chunk)[0])
+        if index is not None:
+            self._check_column_index(index, known, rows)
+
+    def _known_pages(self) -> list[_PageFacts]:
+        """What the inputs state about the pages of the output, if they are the same pages; else nothing."""
+        known: list[_PageFacts] = []
+        before = 0
+        for found in self._inputs:
+            pages = found.pages()
+            if pages is None:
+                known = []
+                break
+            known += [
+                _PageFacts(
+                    page.values, page.first_row + before, page.nulls, page.bounds,
+                    page.unencoded_bytes, page.repetition, page.definition,
+                )
+                for page in pages
+            ]  # fmt: skip
+            before += found.group.rows
+        if len(known) != len(self._pages):
+            return [_PageFacts(None, -1, None, None, None, None, None)] * len(self._pages)
+        return known
+
+    def _first_rows(self, known: list[_PageFacts]) -> list[int]:
+        """The first row of each page: by its header where that says it, by the inputs, or by counting."""
+        if not self._leaf.repetition:
+            counts = [page.values for page in self._pages]
+        elif all(page.rows is not None for page in self._pages):
+            counts = [page.rows or 0 for page in self._pages]
+        elif all(page.first_row >= 0 for page in known):
+            return [page.first_row for page in known]
+        else:
+            counts = [levels[0] for levels in self._levels.repetition()]
+        return [0, *itertools.accumulate(counts[:-1])]
+
+    def _check_page_lists(self, field: int, stated: list[int], known: list[int | None], *, total: int | None) -> None:
+        """Check a number for each page: as known from the inputs, else as found in the pages."""
+        if not stated:
+            return
+        if len(stated) != len(known):
+            raise _WrongError("a list of the page index is too short or too long")
+        if total is not None and sum(stated) != total:
+            raise _WrongError("numbers of the page index do not add up to that of the chunk")
+        for at, (number, expected) in enumerate(zip(stated, known, strict=True)):
+            if number != expected and number != self._levels.page(at, field):
+                raise _WrongError(f"the page index says {number} of a page, expected {expected}")
+
+    def _check_column_index(self, index: Struct, known: list[_PageFacts], rows: list[tuple[int, int]]) -> None:
+        is_null, lows, highs, nulls = (_list(index, field) for field in (1, 2, 3, 5))
+        if any(len(items) != len(known) for items in (is_null, lows, highs)):
+            raise _WrongError("a list of the page index is too short or too long")
+        self._check_page_lists(5, nulls, [page.nulls for page in known], total=self._chunk.nulls)
+        for at, page in enumerate(self._pages):
+            only_nulls = self._nulls_of(at, known[at]) == page.values
+            if is_null[at] != only_nulls:
+                raise _WrongError("the page index is wrong about a page of nulls only")
+            if not only_nulls:
+                self._check_bounds((lows[at], highs[at]), [known[at].bounds], rows=rows[at])
+        self._check_order(index, [at for at, null in enumerate(is_null) if not null])
+        for field, of_page, chunk in ((6, "repetition", 1), (7, "definition", 2)):
+            stated = _list(index, field)
+            if not stated:
+                continue
+            parts = _split(stated, len(known))
+            total = _sizes_of(self._chunk)[chunk]
+            if total is not None and tuple(map(sum, zip(*parts, strict=True))) != total:
+                raise _WrongError("the levels of the page index do not add up to those of the chunk")
+            for at, part in enumerate(parts):
+                expected = getattr(known[at], of_page)
+                if part != expected and part != self._levels.histogram(at, of_page):
+                    raise _WrongError(f"the page index says {part} about the levels of a page, expected {expected}")
+
+    def _nulls_of(self, at: int, known: _PageFacts) -> int:
+        page = self._pages[at]
+        for nulls in (page.nulls, known.nulls):
+            if nulls is not None:
+                return nulls
+        return self._levels.page(at, 5)
+
+    def _check_order(self, index: Struct, pages: list[int]) -> None:
+        key, claimed = self._leaf.key, _number(index, 4)
+        if claimed not in (_ASCENDING, _DESCENDING) or key is None:
+            return
+        for field in (2, 3):
+            bounds = [key(_list(index, field)[at]) for at in pages]
+            if bounds != sorted(bounds, reverse=claimed == _DESCENDING):
+                raise _WrongError("the pages are not in the order that the page index claims")
+
+    # -- bloom filter --
+
+    def _check_bloom_filter(self) -> None:
+        metadata = self._chunk.metadata
+        if _BLOOM_OFFSET not in metadata:
+            has_filters = [_BLOOM_OFFSET in found.metadata for found in self._inputs]
+            if self._leaf.kind not in _FLOATS and has_filters and all(has_filters):
+                raise _WrongError("the bloom filter of the inputs is missing")
+            return
+        source = self._chunk.group.file.source
+        data = source.read_at(_number(metadata, _BLOOM_BYTES) or 64, _number(metadata, _BLOOM_OFFSET))
+        with blame_file(self._chunk.group.file.path, "has a broken bloom filter"):
+            header, begin = read_struct(data)
+        size_bytes = _number(header, 1)
+        if begin + size_bytes > len(data):
+            data = source.read_at(begin + size_bytes, _number(metadata, _BLOOM_OFFSET))
+        words = np.frombuffer(data, "<u4", size_bytes // 4, begin).reshape(-1, 8)
+        if _number(metadata, _BLOOM_BYTES) not in (0, begin + size_bytes):
+            raise _WrongError("the bloom filter has another length than the footer says")
+        if not np.array_equal(words, _make_filter(self._values.plain(), len(words))):
+            raise _WrongError("the bloom filter is not that of the values")
+
+    # -- decoded, only if needed --
+
+    @cached_property
+    def _values(self) -> _Values:
+        return _Values(self._chunk)
+
+    @cached_property
+    def _levels(self) -> _Levels:
+        return _Levels(self._chunk, self._pages, self._values)
+
+
+def _sum(numbers: Any) -> int | None:
+    found = list(numbers)
+    return None if None in found else sum(found)
+
+
+def _merged_bounds(inputs: list[_Chunk], leaf: _Leaf) -> tuple[bytes, bytes] | None:
+    """The least and the greatest bound of chunks; None if one with values states none."""
+    bounds = [found.bounds(leaf) for found in inputs if found.nulls != found.values]
+    if leaf.key is None or not bounds or None in bounds:
+        return None
+    key = leaf.key
+    known = [found for found in bounds if found is not None]
+    return min((low for low, _ in known), key=key), max((high for _, high in known), key=key)
+
+
+def _same_bounds(found: tuple[bytes, bytes], known: tuple[bytes, bytes], leaf: _Leaf) -> bool:
+    """Whether bounds are equal; a zero of floating-point numbers must include both zeros."""
+    if leaf.kind not in _FLOATS or leaf.key is None:
+        return found == known
+    low, high = map(leaf.key, found)
+    is_wide = not (low == 0 and np.copysign(1, low) > 0) and not (high == 0 and np.copysign(1, high) < 0)
+    return is_wide and (low, high) == tuple(map(leaf.key, known))
+
+
+# ---- pages ----
+
+
+@dataclass(frozen=True, slots=True)
+class _Page:
+    """A page of the output, by its header."""
+
+    begin: int
+    body: int
+    size_bytes: int
+    plain_bytes: int  # with the header, as footers count
+    kind: int
+    encoding: int
+    values: int
+    nulls: int | None
+    rows: int | None
+    details: Struct
+
+
+def _walk(data: bytes, offset: int) -> list[_Page]:
+    """Read the headers of the pages of a chunk, from the first to the end."""
+    pages = []
+    at = 0
+    while at < len(data):
+        header, body = read_struct(data, at)
+        kind = header[1][1]
+        details: Struct = header[_DETAILS[kind]][1]
+        end = body + header[3][1]
+        is_v2 = kind == _DATA_V2
+        pages.append(
+            _Page(
+                offset + at, offset + body, end - at, body - at + header[2][1], kind, details[_ENCODING_IN[kind]][1],
+                details[1][1], details[2][1] if is_v2 else None, details[3][1] if is_v2 else None, details,
+            )
+        )  # fmt: skip
+        at = end
+    if at != len(data):
+        raise ValueError("the last page is longer than its chunk")
+    return pages
+
+
+class _Levels:
+    """The levels of the pages of a chunk, decoded: where inputs do not say what the output states."""
+
+    def __init__(self, chunk: _Chunk, pages: list[_Page], values: _Values) -> None:
+        self._chunk, self._pages, self._values = chunk, pages, values
+        self._found: dict[int, tuple[tuple[int, ...], tuple[int, ...]]] = {}
+
+    def page(self, at: int, field: int) -> int:
+        """The bytes of strings (2, of an offset index) or the nulls (5, of a column index) of a page."""
+        if field == 5:
+            return sum(self.histogram(at, "definition")[:-1])
+        first = (
+            sum(levels[0] for levels in self.repetition()[:at])
+            if self._chunk.leaf.repetition
+            else sum(page.values for page in self._pages[:at])
+        )
+        rows = self.histogram(at, "repetition")[0] if self._chunk.leaf.repetition else self._pages[at].values
+        return self._values.text_bytes((first, first + rows))
+
+    def repetition(self) -> list[tuple[int, ...]]:
+        """How often each repetition level occurs in each page."""
+        return [self._read(at)[0] for at in range(len(self._pages))]
+
+    def histogram(self, at: int, which: str) -> tuple[int, ...]:
+        """How often each level occurs in a page."""
+        return self._read(at)[0 if which == "repetition" else 1]
+
+    def sizes(self) -> tuple[int | None, tuple[int, ...], tuple[int, ...]]:
+        """The size statistics of the chunk."""
+        levels = [self._read(at) for at in range(len(self._pages))]
+        sums = [tuple(map(sum, zip(*(found[which] for found in levels), strict=True))) for which in (0, 1)]
+        return self._values.text_bytes(None), sums[0], sums[1]
+
+    def _read(self, at: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        if at not in self._found:
+            self._found[at] = self._decode(self._pages[at])
+        return self._found[at]
+
+    def _decode(self, page: _Page) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        leaf, source = self._chunk.leaf, self._chunk.group.file.source
+        body = source.read_at(page.size_bytes - (page.body - page.begin), page.body)
+        highest = leaf.repetition, leaf.definition
+        if page.kind == _DATA_V2:
+            lengths = page.details[6][1], page.details[5][1]
+            parts = [body[: lengths[0]], body[lengths[0] : sum(lengths)]]
+        else:
+            name = _CODEC_NAMES.get(_number(self._chunk.metadata, _CODEC))
+            plain_bytes = page.plain_bytes - (page.body - page.begin)
+            plain = body if name is None else pa.Codec(name).decompress(body, plain_bytes, asbytes=True)
+            parts, begin = [], 0
+            for level in highest:
+                size_bytes = int.from_bytes(plain[begin : begin + 4], "little") if level else -4
+                parts.append(plain[begin + 4 : begin + 4 + size_bytes] if level else b"")
+                begin += 4 + size_bytes
+        first, second = (_count_levels(part, level, page.values) for part, level in zip(parts, highest, strict=True))
+        return first, second
+
+
+def _count_levels(data: bytes, highest: int, values: int) -> tuple[int, ...]:
+    """Count the levels in runs of repeated and bit-packed levels."""
+    if not highest:
+        return (values,)
+    counts = np.zeros(highest + 1, np.int64)
+    bits, at, left = highest.bit_length(), 0, values
+    while left > 0:
+        head = shift = 0
+        while True:
+            byte = data[at]
+            at += 1
+            head |= (byte & 0x7F) << shift
+            shift += 7
+            if byte < 0x80:
+                break
+        if head & 1:
+            packed = np.frombuffer(data, np.uint8, (head >> 1) * bits, at)
+            at += len(packed)
+            levels = np.unpackbits(packed, bitorder="little").reshape(-1, bits) @ (1 << np.arange(bits))
+            counts += np.bincount(levels[:left], minlength=highest + 1)
+            left -= min(left, len(levels))
+        else:
+            size_bytes = (bits + 7) // 8
+            counts[int.from_bytes(data[at : at + size_bytes], "little")] += min(left, head >> 1)
+            at += size_bytes
+            left -= head >> 1
+    return tuple(counts.tolist())
+
+
+# ---- values ----
+
+
+class _Values:
+    """The values of a column chunk of the output, decoded by PyArrow."""
+
+    def __init__(self, chunk: _Chunk) -> None:
+        self._chunk = chunk
+
+    @cached_property
+    def _column(self) -> pa.ChunkedArray:
+        file, leaf = self._chunk.group.file, self._chunk.leaf
+        with blame_file(file.path, "has a broken data page"):
+            reader = pq.ParquetFile(file.source, pre_buffer=False, page_checksum_verification=True)
+            return reader.read_row_group(self._chunk.group.number, columns=[leaf.path], use_threads=False).column(0)
+
+    def _present(self, rows: tuple[int, int] | None) -> pa.ChunkedArray:
+        """The values of some rows that are not null, without their lists and structs."""
+        column = self._column if rows is None else self._column.slice(rows[0], rows[1] - rows[0])
+        parts = []
+        for part in column.chunks:
+            array = part
+            while pt.is_nested(array.type):
+                if pt.is_struct(array.type):
+                    array = array.flatten()[0]
+                elif pt.is_map(array.type):
+                    array = array.cast(pa.list_(array.type.field(0))).flatten()
+                else:
+                    array = array.flatten()
+            parts.append(array.drop_null())
+        if not parts:
+            raise _WrongError("there are no rows")
+        return pa.chunked_array(parts)
+
+    def nulls(self) -> int:
+        """The number of levels without a value."""
+        return int(self._chunk.values - len(self._present(None)))
+
+    def distinct(self) -> int:
+        """The number of different values."""
+        return len(self._present(None).unique())
+
+    def text_bytes(self, rows: tuple[int, int] | None) -> int:
+        """The sum of the lengths of strings; -1 if there are none."""
+        values = self._present(rows)
+        if self._chunk.leaf.kind != _BYTES:
+            return -1
+        return int(pc.sum(pc.binary_length(values)).as_py() or 0)
+
+    def bounds(self, rows: tuple[int, int] | None) -> tuple[Any, Any] | None:
+        """The least and the greatest value, comparable to the keys of bounds; None if there is none."""
+        plain = self.plain(rows)
+        key = self._chunk.leaf.key
+        if not len(plain) or key is None:
+            return None
+        keys = [key(bytes(value)) for value in plain]
+        if self._chunk.leaf.kind in _FLOATS and any(number != number for number in keys):  # noqa: PLR0124 - NaN
+            return None
+        return min(keys), max(keys)
+
+    def plain(self, rows: tuple[int, int] | None = None) -> list[bytes]:
+        """The different values as Parquet stores them."""
+        values = self._present(rows).unique()
+        leaf = self._chunk.leaf
+        array = values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
+        return _plain_values(array, leaf)
+
+
+def _plain_values(array: pa.Array, leaf: _Leaf) -> list[bytes]:
+    kind = array.type
+    if isinstance(kind, pa.BaseExtensionType):
+        return _plain_values(array.storage, leaf)
+    if pt.is_dictionary(kind):
+        return _plain_values(array.dictionary_decode(), leaf)
+    if pt.is_decimal(kind):
+        numbers = [int(value.scaleb(kind.scale)) if value else 0 for value in _as_decimals(array)]
+        if leaf.kind in _FORMATS:
+            return [struct.pack(_FORMATS[leaf.kind], number) for number in numbers]
+        width = leaf.width_bytes
+        return [number.to_bytes(width or _least_bytes(number), "big", signed=True) for number in numbers]
+    if leaf.kind == _BOOLEAN:
+        return [struct.pack("<?", value) for value in array.to_pylist()]
+    if leaf.kind in (_BYTES, _FIXED):
+        width = pa.large_binary() if leaf.kind == _BYTES else kind
+        return [bytes(value) for value in array.cast(width).to_pylist()]
+    width_bytes = kind.bit_width // 8
+    stored = np.frombuffer(array.buffers()[1], f"V{width_bytes}", len(array), array.offset * width_bytes)
+    if leaf.kind == _INT32 and width_bytes < 4:
+        form = f"<{'u' if pt.is_unsigned_integer(kind) else 'i'}{width_bytes}"
+        return [struct.pack("<i", int(number)) for number in stored.view(form)]
+    return [number.tobytes() for number in stored]
+
+
+def _as_decimals(array: pa.Array) -> list[Any]:
+    import decimal
+
+    with decimal.localcontext() as context:
+        context.prec = 100
+        return array.to_pylist()
+
+
+def _least_bytes(number: int) -> int:
+    return (number.bit_length() + 8) // 8
+
+
+# ---- bloom filters ----
+# The filter of a chunk has blocks of eight words. The upper half of a value's hash, XXH64 with seed 0 of the value in
+# Parquet's plain encoding, selects a block, the lower half a bit in each word.
+
+_SALTS: Final = np.array(
+    (0x47B6137B, 0x44974D91, 0x8824AD5B, 0xA2B7289D, 0x705495C7, 0x2DF1424B, 0x9EFC4947, 0x5C6BFB31), dtype=np.uint32
+)
+_P1, _P2, _P3, _P4, _P5 = map(
+    np.uint64,
+    (0x9E3779B185EBCA87, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9, 0x85EBCA77C2B2AE63, 0x27D4EB2F165667C5),
+)
+
+
+def _make_filter(values: list[bytes], blocks: int) -> np.ndarray[Any, np.dtype[np.uint32]]:
+    words = np.zeros((blocks, 8), np.uint32)
+    by_size: dict[int, list[bytes]] = {}
+    for value in values:
+        by_size.setdefault(len(value), []).append(value)
+    for size, same in by_size.items():
+        hashes = _hash_same_size(np.frombuffer(b"".join(same), np.uint8).reshape(len(same), size))
+        block = ((hashes >> np.uint64(32)) * np.uint64(blocks)) >> np.uint64(32)
+        bits = np.uint32(1) << ((hashes.astype(np.uint32)[:, np.newaxis] * _SALTS) >> np.uint32(27))
+        np.bitwise_or.at(words, block.astype(np.int64), bits)
+    return words
+
+
+def _hash_same_size(values: np.ndarray[Any, np.dtype[np.uint8]]) -> np.ndarray[Any, np.dtype[np.uint64]]:
+    """XXH64 of values of one size."""
+    count, size = values.shape
+    at = 0
+    with np.errstate(over="ignore"):
+        if size >= 32:
+            lanes = [np.full(count, start) for start in (_P1 + _P2, _P2, np.uint64(0), -_P1)]
+            while size - at >= 32:
+                lanes = [_round(lane, _read_words(values, at + 8 * n, 8)) for n, lane in enumerate(lanes)]
+                at += 32
+            hashes = sum((_rotate(lane, bits) for lane, bits in zip(lanes, (1, 7, 12, 18), strict=True)), np.uint64(0))
+            for lane in lanes:
+                hashes = (hashes ^ _round(np.zeros_like(lane), lane)) * _P1 + _P4
+        else:
+            hashes = np.full(count, _P5)
+        hashes = hashes + np.uint64(size)
+        while size - at >= 8:
+            part = _round(np.zeros(count, np.uint64), _read_words(values, at, 8))
+            hashes = _rotate(hashes ^ part, 27) * _P1 + _P4
+            at += 8
+        if size - at >= 4:
+            hashes = _rotate(hashes ^ (_read_words(values, at, 4) * _P1), 23) * _P2 + _P3
+            at += 4
+        for place in range(at, size):
+            hashes = _rotate(hashes ^ (values[:, place].astype(np.uint64) * _P5), 11) * _P1
+        hashes = (hashes ^ hashes >> np.uint64(33)) * _P2
+        hashes = (hashes ^ hashes >> np.uint64(29)) * _P3
+        return np.asarray(hashes ^ hashes >> np.uint64(32), np.uint64)
+
+
+def _read_words(
+    values: np.ndarray[Any, np.dtype[np.uint8]], at: int, width: int
+) -> np.ndarray[Any, np.dtype[np.uint64]]:
+    return np.ascontiguousarray(values[:, at : at + width]).view(f"<u{width}").ravel().astype(np.uint64)
+
+
+def _round(
+    lane: np.ndarray[Any, np.dtype[np.uint64]], part: np.ndarray[Any, np.dtype[np.uint64]]
+) -> np.ndarray[Any, np.dtype[np.uint64]]:
+    return _rotate(lane + part * _P2, 31) * _P1
+
+
+def _rotate(value: np.ndarray[Any, np.dtype[np.uint64]], bits: int) -> np.ndarray[Any, np.dtype[np.uint64]]:
+    return value << np.uint64(bits) | value >> np.uint64(64 - bits)
