@@ -16,7 +16,7 @@ from packstone.errors import CorruptionError
 from packstone.model.files import Permissions
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
 PRIVATE: Final = Permissions(mode=0o700)  # of a folder that only its owner may enter
 # The largest records are the status of a segment table (200 bytes a segment) and the intent of a swap (300 bytes a
@@ -208,3 +208,35 @@ def check_whole_size(path: str, size_bytes: int) -> None:
 def abandon_output(file: Any) -> None:
     """Close a file whose content is no longer needed; on stores that show files only when complete, none appears."""
     getattr(file, "abort", file.close)()
+
+
+class KeptFiles:
+    """``FileIO`` that reads each of some small files once, and keeps its bytes; all else is done by the inner store.
+
+    For a task that reads the same inputs several times: it sees the same bytes each time, at the cost of memory.
+    """
+
+    def __init__(self, inner: FileIO, sizes: Mapping[str, int]) -> None:
+        self._inner, self._sizes = inner, sizes
+        self._kept: dict[str, tuple[Any, dict[str, Any]]] = {}
+
+    def open_input(self, path: str) -> Any:
+        """Open a file, from memory if it is one of those to keep and has the expected size."""
+        import pyarrow as pa  # slow to import, not needed to plan
+
+        found = self._kept.get(path)
+        if found is None:
+            source = self._inner.open_input(path)
+            if self._sizes.get(path) != source.size():
+                return source
+            with source:
+                found = self._kept[path] = source.read_buffer(), {}
+        return pa.BufferReader(found[0])
+
+    def remembered(self, path: str) -> dict[str, Any] | None:
+        """What was derived from the bytes of a file, to be filled by the caller; None if they are not kept."""
+        found = self._kept.get(path)
+        return None if found is None else found[1]
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)

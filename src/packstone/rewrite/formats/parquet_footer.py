@@ -38,11 +38,21 @@ from packstone.rewrite.blame_file import blame_file, one_line
 from packstone.rewrite.formats.parquet_batches import check_expansion, is_harmless, read_batches
 from packstone.rewrite.formats.parquet_checks import MAGIC, check_footer
 from packstone.rewrite.formats.parquet_scan import scan_footer
-from packstone.rewrite.formats.parquet_thrift import I32, LIST, STRUCT, Struct, ThriftList, read_struct, write_struct
+from packstone.rewrite.formats.parquet_thrift import (
+    I32,
+    LIST,
+    STRUCT,
+    Struct,
+    ThriftList,
+    field_spans,
+    read_struct,
+    write_struct,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+    from packstone.rewrite.formats.parquet_scan import FooterKind
     from packstone.storage.fileio import FileIO
 
 _PANDAS_KEY: Final = b"pandas"
@@ -358,29 +368,43 @@ _COLUMNS, _SORTING_COLUMNS, _META_DATA, _STATISTICS = 1, 4, 3, 12
 _TYPE, _TYPE_LENGTH, _NUM_CHILDREN, _INT96_TYPE, _BINARY_TYPE = 1, 2, 5, 3, 7
 
 
-def find_int96_unit(io: FileIO, paths: Sequence[str]) -> str:
-    """The unit ("us" or "ns") that can hold all INT96 values of the files."""
-    needs_nanos = needs_range = False
-    for path in paths:
-        for days, nanos in _raw_values(io, path):
+class Int96Unit:
+    """Finds the unit ("us" or "ns") that can hold all INT96 values that it is shown."""
+
+    def __init__(self) -> None:
+        self._needs_nanos = self._needs_range = False
+
+    def add(self, path: str, batches: Iterable[pa.RecordBatch]) -> None:
+        """Add values as raw bytes; UnfaithfulError, with the reason, if no unit can hold all of them."""
+        for days, nanos in (one for batch in batches for one in raw_int96(batch)):
             if bool((np.abs(days) > _MAX_DAYS_US).any()):
                 raise UnfaithfulError(f"{path} has an INT96 date beyond the year 294246, which no Arrow type holds")
-            needs_nanos = needs_nanos or bool(((nanos % 1000 != 0) | (nanos < 0)).any())
-            needs_range = needs_range or not fit_nanoseconds(days, nanos)
-        if needs_nanos and needs_range:
+            self._needs_nanos = self._needs_nanos or bool(((nanos % 1000 != 0) | (nanos < 0)).any())
+            self._needs_range = self._needs_range or not fit_nanoseconds(days, nanos)
+        if self._needs_nanos and self._needs_range:
             raise UnfaithfulError(
                 "an INT96 column holds nanosecond digits as well as dates outside 1677-2262, which no Arrow type holds"
             )
-    return "ns" if needs_nanos else "us"
+
+    def __str__(self) -> str:
+        return "ns" if self._needs_nanos else "us"
 
 
-def _raw_values(io: FileIO, path: str) -> Iterator[tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]]:
+def find_int96_unit(io: FileIO, paths: Sequence[str]) -> str:
+    """The unit ("us" or "ns") that can hold all INT96 values of the files."""
+    unit = Int96Unit()
+    for path in paths:
+        unit.add(path, raw_batches(io, path))
+    return str(unit)
+
+
+def raw_batches(io: FileIO, path: str) -> Iterator[pa.RecordBatch]:
+    """Yield the fields of a file that hold INT96, as raw twelve bytes."""
     with blame_file(path, "cannot be read"):
         source = io.open_input(path)
         check_footer(source, path)
     with _open_raw(source, path, only_int96=True) as file:
-        for batch in read_batches(file, path, batch_rows=_BATCH_ROWS):
-            yield from raw_int96(batch)
+        yield from read_batches(file, path, batch_rows=_BATCH_ROWS)
 
 
 def open_raw_int96(io: FileIO, path: str) -> pq.ParquetFile:
@@ -403,8 +427,31 @@ def _open_raw(source: Any, path: str, *, only_int96: bool = False) -> pq.Parquet
         raise UnreadableFileError(f"{path} has a broken Parquet footer: {one_line(error)}.", file=path) from error
 
 
-def _keep_int96_fields(footer: Struct) -> None:
-    """Remove the top-level fields without INT96: most of a small footer, which would be written and read again."""
+def int96_schema(kind: FooterKind) -> tuple[bytes, bytes, tuple[int, ...]]:
+    """The bytes before and after the row groups of a footer with only the fields that hold INT96, as raw bytes.
+
+    And the numbers of the leaves that it has.
+    """
+    found = kind.remembered.get("int96 schema")
+    if found is None:
+        footer, _ = read_struct(kind.prefix + b"\x16\x00\x19\x0c" + kind.suffix)  # no rows, no row groups
+        leaves = _keep_int96_fields(footer)
+        data = write_struct(_as_binaries(footer))
+        spans = field_spans(data)
+        found = kind.remembered["int96 schema"] = (
+            data[: spans[_SCHEMA][1]],
+            data[spans[_ROW_GROUPS][1] :],
+            tuple(leaves),
+        )
+    prefix, suffix, numbers = found
+    return prefix, suffix, numbers
+
+
+def _keep_int96_fields(footer: Struct) -> list[int]:
+    """Remove the top-level fields without INT96: most of a small footer, which would be written and read again.
+
+    Return the numbers of the leaves that are kept.
+    """
     root, *elements = footer[_SCHEMA][1].items
     kept: list[Struct] = []
     chunks: list[int] = []  # numbers of the leaves in the kept fields
@@ -425,6 +472,7 @@ def _keep_int96_fields(footer: Struct) -> None:
         columns = group[_COLUMNS][1].items
         group[_COLUMNS] = LIST, ThriftList(STRUCT, [columns[number] for number in chunks])
         group.pop(_SORTING_COLUMNS, None)  # they number the leaves
+    return chunks
 
 
 def _end_of_field(elements: list[Struct], at: int) -> int:

@@ -21,13 +21,17 @@ import re
 from collections import OrderedDict
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
+from packstone.rewrite.blame_file import blame_file
 from packstone.rewrite.formats.parquet_checks import INT96, SchemaLeaf, check_metadata, find_footer, refused_by_name
 from packstone.rewrite.formats.parquet_thrift import STRUCT, Struct, field_spans, write_struct
+from packstone.storage.fileio import KeptFiles
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from packstone.storage.fileio import FileIO
 
 _SCHEMA, _ROW_GROUPS = 2, 4
 _COLUMNS, _GROUP_BYTES, _GROUP_ROWS, _SORTING = 1, 2, 3, 4
@@ -41,6 +45,7 @@ _NUMBER_BYTES: Final = 9  # 63 bits
 _SCHEMAS_KEPT: Final = 64
 _KINDS_KEPT: Final = 1 << 10
 _NUMBERS_KEPT: Final = 1 << 16
+_FOOTER: Final = "parquet footer"
 
 
 class ChunkPlace(NamedTuple):
@@ -101,10 +106,25 @@ def scan_footer(source: Any, path: str) -> ScannedFooter:
     """Read the footer of a file; UnreadableFileError or UnfaithfulError, as ``check_footer`` raises them."""
     footer, data_end = find_footer(source, path)
     with refused_by_name(path):
-        return _scan(footer, data_end)
+        return scan_bytes(footer, data_end)
 
 
-def _scan(footer: bytes, data_end: int) -> ScannedFooter:
+def scan_file(io: FileIO, path: str) -> ScannedFooter:
+    """Read the footer of a file; once, if the store keeps the bytes of the file."""
+    kept = io if isinstance(io, KeptFiles) else None
+    remembered = kept.remembered(path) if kept is not None else None
+    if remembered is not None and _FOOTER in remembered:
+        return cast("ScannedFooter", remembered[_FOOTER])
+    with blame_file(path, "cannot be read"), io.open_input(path) as source:
+        found = scan_footer(source, path)
+    remembered = kept.remembered(path) if kept is not None else None
+    if remembered is not None:
+        remembered[_FOOTER] = found
+    return found
+
+
+def scan_bytes(footer: bytes, data_end: int) -> ScannedFooter:
+    """Read a footer that begins at this offset; ValueError or UnfaithfulError if ``check_metadata`` refuses it."""
     for prefix, schema in reversed(_SCHEMAS.items()):
         if footer.startswith(prefix):
             found = schema.scan(footer, data_end)
@@ -181,7 +201,7 @@ class _Schema:
             for leaf in leaves
         ]
         count = len(leaves)
-        self._match_group = re.compile(b"\x19" + re.escape(_list_head(count)) + _LEAD, re.DOTALL).match
+        self._match_group = re.compile(b"\x19" + re.escape(list_head(count)) + _LEAD, re.DOTALL).match
         self._kinds: OrderedDict[tuple[Any, ...], FooterKind] = OrderedDict()
 
     def kind_of(self, suffix: bytes, traits: tuple[Any, ...]) -> FooterKind:
@@ -283,7 +303,7 @@ _GROUP_END: Final = re.compile(
 _PARTS: Final = (1, 2, 3, 4, 5, 11, 12, 6)  # the groups of a chunk's pattern
 
 
-def _list_head(count: int) -> bytes:
+def list_head(count: int) -> bytes:
     """The byte or bytes before the structs of a list."""
     if count < _SHORT_LIST:
         return bytes([count << 4 | STRUCT])
@@ -306,7 +326,7 @@ def _chunk_pattern(*, width_bytes: int, definition: int, repetition: int) -> re.
         rb"(?:(?(9)\x18|(?(8)\x28|(?(7)\x38|\x58)))%(b)b\x18%(b)b(?:[\x11\x12]{2}(?:\x16%(v)b)?)?)?\x00)"
     ) % {b"b": bound, b"v": _V}
     counted = rb"\x15%b\x15%b\x15%b\x00" % (_V, _V, _V)
-    encodings = b"(?:%b)" % b"|".join(re.escape(_list_head(n)) + b"(?:%b){%d}" % (counted, n) for n in range(1, 9))
+    encodings = b"(?:%b)" % b"|".join(re.escape(list_head(n)) + b"(?:%b){%d}" % (counted, n) for n in range(1, 9))
     levels = [
         rb"(?:\x06|%b(?:%b){%d})" % (re.escape(bytes([n << 4 | 6])), _V, n) for n in (repetition + 1, definition + 1)
     ]

@@ -51,6 +51,10 @@ _VALUES_BETWEEN_CHECKS = 1024  # PyArrow's default
 # writer takes 5 % more when it is rewritten at level 1.
 _LEVEL_1_WRITER = "parquet-cpp-arrow"
 _ZSTD_LEVEL = 3
+_USES = 16  # of encodings that were chosen for another file
+_REMEMBERED = 256
+_CHOSEN: dict[tuple[Any, ...], tuple[int, dict[str, Any]]] = {}
+_WRITTEN: dict[tuple[Any, ...], str] = {}
 _SWITCHES = tuple(itertools.product((True, False), (False, True), (True, False)))
 
 
@@ -66,13 +70,28 @@ class WriterSettings:
     created_by: str | None = None  # the writer to name in the file, if readers derive a meaning from it
     encodings: Encodings = frozenset()  # used by the inputs, beyond the usual ones
 
-    def open_writer(self, sink: Any, first: pa.Table) -> ParquetFileWriter:
+    def open_writer(self, sink: Any, first: pa.Table, *, is_like_others: bool = False) -> ParquetFileWriter:
         """Open a file whose first row group is about to be written; its encodings suit that row group.
 
-        The caller adds the key-values when it closes the file.
+        Where many small files are written, those of one schema may share the encodings that suit one of them
+        (``is_like_others``). The caller adds the key-values when it closes the file.
         """
-        chosen = choose_encodings(first, self.options, known=self.encodings, max_dictionary_bytes=_DICTIONARY_BYTES)
+        chosen = self._choose_like_others(first) if is_like_others else self._choose(first)
         return ParquetFileWriter(sink, self.schema, options=self.options | chosen, created_by=self.created_by)
+
+    def _choose(self, first: pa.Table) -> dict[str, Any]:
+        return choose_encodings(first, self.options, known=self.encodings, max_dictionary_bytes=_DICTIONARY_BYTES)
+
+    def _choose_like_others(self, first: pa.Table) -> dict[str, Any]:
+        """The encodings of a file of the same schema, options and order of rows; found anew for every sixteenth."""
+        key = (self.tree, repr(self.options), self.encodings, first.num_rows.bit_length())
+        uses, chosen = _CHOSEN.get(key, (0, {}))
+        if uses % _USES == 0:
+            chosen = self._choose(first)
+            if len(_CHOSEN) >= _REMEMBERED:
+                _CHOSEN.clear()
+        _CHOSEN[key] = uses + 1, chosen
+        return chosen
 
     def decode(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Convert the Arrow dictionaries of a batch, which differ between files, to plain values."""
@@ -178,6 +197,16 @@ def sort_options(settings: WriterSettings) -> pc.SortOptions:
 
 
 def _tree_written(schema: pa.Schema, options: dict[str, Any]) -> str:
+    """The schema tree of a file with this schema; remembered, because it depends on nothing else."""
+    key = (schema, *sorted(options.items()))
+    if key not in _WRITTEN:
+        if len(_WRITTEN) >= _REMEMBERED:
+            _WRITTEN.clear()
+        _WRITTEN[key] = _try_to_write(schema, options)
+    return _WRITTEN[key]
+
+
+def _try_to_write(schema: pa.Schema, options: dict[str, Any]) -> str:
     sink = pa.BufferOutputStream()
     try:
         with OutputWriter(sink, schema, **options):

@@ -28,6 +28,7 @@ from packstone.rewrite.formats.parquet_footer import (
     schema_tree,
     writer_semantics,
 )
+from packstone.rewrite.formats.parquet_scan import scan_file
 from packstone.rewrite.proof.fingerprint import Fingerprint
 from packstone.rewrite.proof.ordered_digest import digest_batches
 
@@ -41,20 +42,42 @@ if TYPE_CHECKING:
 
 def fingerprint_parquet(io: FileIO, paths: Sequence[str], *, ordered: bool, checks_text: bool = False) -> Fingerprint:
     """Fingerprint all rows of Parquet files: in order where the merge kept it, which is faster and proves more."""
+    rows = all_rows(io, paths, checks_text=checks_text)
+    return fingerprint_rows(rows if _is_one_small_file(io, paths) else read_ahead(rows), ordered=ordered)
+
+
+def _is_one_small_file(io: FileIO, paths: Sequence[str]) -> bool:
+    """Whether a second thread would take longer to start than to be of use."""
+    found = io.stat(paths[0]) if len(paths) == 1 else None
+    return found is not None and found.size_bytes <= _SMALL_BYTES
+
+
+def fingerprint_rows(rows: Iterator[pa.RecordBatch], *, ordered: bool) -> Fingerprint:
+    """Fingerprint rows that ``all_rows`` or ``digested_rows`` yield."""
     if ordered:
-        return digest_batches(read_ahead(all_rows(io, paths, checks_text=checks_text)))
+        return digest_batches(rows)
     from packstone.rewrite.proof.fingerprint import fingerprint_batches
 
-    return fingerprint_batches(read_ahead(all_rows(io, paths, checks_text=checks_text)))
+    return fingerprint_batches(rows)
+
+
+def digested_rows(
+    rows: pa.Table, file: pq.ParquetFile, reopen: Callable[[str], pq.ParquetFile], *, unit: str
+) -> list[pa.RecordBatch]:
+    """The rows of an open file as ``all_rows`` yields them, decoded in a unit; ``reopen`` opens it in another."""
+    int96 = int96_columns(file)
+    if not int96:
+        return list(rows.to_batches())
+    in_micros = rows if unit == "us" else reopen("us").read(use_threads=False)
+    in_nanos = reopen("ns").read(columns=int96, use_threads=False)
+    columns = [*in_micros.columns, *in_nanos.columns]
+    both = pa.Table.from_arrays(columns, names=[str(at) for at in range(len(columns))])
+    return list(both.to_batches())
 
 
 def count_parquet(io: FileIO, paths: Sequence[str]) -> int:
     """Add up the rows that the footers state."""
-    rows = 0
-    for path in paths:
-        with open_parquet(io, path) as file:
-            rows += file.metadata.num_rows
-    return rows
+    return sum(scan_file(io, path).rows for path in paths)
 
 
 def check_same_parquet_shape(io: FileIO, inputs: Sequence[str], output: str) -> None:
@@ -63,7 +86,8 @@ def check_same_parquet_shape(io: FileIO, inputs: Sequence[str], output: str) -> 
         tree = schema_tree(written.metadata.schema)
         semantics = writer_semantics(written.metadata.metadata or {})
         int96 = int96_writer(written.metadata)
-    for path in inputs:
+    first_of_kind = {scan_file(io, path).kind: path for path in reversed(inputs)}
+    for path in first_of_kind.values():  # footers of one kind have the same bytes in all that is compared here
         with open_parquet(io, path) as original:
             if schema_tree(original.metadata.schema) != tree:
                 raise VerificationError(f"The schema written differs from that of {path}.", file=path)
@@ -133,6 +157,7 @@ def _lossless_batches(
 
 
 _FIRST_BEYOND_ASCII = 0x80
+_SMALL_BYTES = 1 << 20
 
 
 def check_text(batch: pa.RecordBatch, path: str) -> None:

@@ -23,6 +23,7 @@ from packstone.model.unit import How, StagedFile, UnitResult, UnitSpec, UnitStat
 from packstone.rewrite.blame_file import blame_file, one_line
 from packstone.rewrite.proof.fingerprint import Fingerprint
 from packstone.runs.reuse import check_is_there
+from packstone.storage.fileio import KeptFiles
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -36,6 +37,9 @@ if TYPE_CHECKING:
 # An output may exceed its inputs by this percentage or by this many bytes, whichever is more; otherwise they stay.
 MAX_GROWTH_PCT: Final = 10
 MAX_GROWTH_BYTES: Final = 1 << 20
+# Inputs up to this size are read once and kept in memory for the unit, up to this size together.
+_KEPT_FILE_BYTES: Final = 256 << 10
+_KEPT_BYTES: Final = 64 << 20
 
 
 class _GrownError(PackstoneError):
@@ -67,6 +71,7 @@ def reuse_unit(
 def run_unit(io: FileIO, spec: UnitSpec, *, staging: str, attempt: str) -> UnitResult[StagedFile]:
     """Write the unit's output under a name unique to this attempt, verify it, and return the result."""
     staged = f"{staging}/u{spec.number:06d}-{attempt}.data"
+    io = _keep_small_inputs(io, spec)
     try:
         return _write_and_verify(io, spec, staged=staged)
     except UnreadableFileError as error:
@@ -91,6 +96,17 @@ def run_unit(io: FileIO, spec: UnitSpec, *, staging: str, attempt: str) -> UnitR
         status, message, blamed = _find_broken_input(io, spec, error)
     io.remove(staged)
     return UnitResult(number=spec.number, status=status, message=message, blamed=blamed)
+
+
+def _keep_small_inputs(io: FileIO, spec: UnitSpec) -> FileIO:
+    """The store, with the small inputs of a unit in memory after their first use: writer and proof read the same."""
+    sizes: dict[str, int] = {}
+    room = _KEPT_BYTES
+    for file in spec.inputs:
+        if file.size_bytes <= min(room, _KEPT_FILE_BYTES):
+            sizes[f"{spec.directory}/{file.name}"] = file.size_bytes
+            room -= file.size_bytes
+    return cast("FileIO", KeptFiles(io, sizes)) if sizes else io
 
 
 def _find_broken_input(io: FileIO, spec: UnitSpec, error: Exception) -> tuple[UnitStatus, str, str]:
@@ -125,11 +141,12 @@ def _verify(io: FileIO, spec: UnitSpec, *, staged: str, done: Written, began: fl
     io.sync_file(staged)
     kernel.check_readable(io, paths, staged, written=done)
     written = time.perf_counter()
-    before = _read(io, spec, paths, done=done)
+    before = _read(io, spec, paths, done=done) if done.before is None else done.before
     read_before = time.perf_counter()
     after = _read_back(io, spec, staged=staged, done=done)
     read_after = time.perf_counter()
     _check_equal(spec, before=before, after=after)
+    _check_unchanged(io, spec)
     kernel.check_same_shape(io, paths, staged, written=done)
     found = io.stat(staged)
     if found is None:
@@ -155,6 +172,15 @@ def _verify(io: FileIO, spec: UnitSpec, *, staged: str, done: Written, began: fl
         read_seconds_before=read_before - written,
         read_seconds_after=read_after - read_before,
     )
+
+
+def _check_unchanged(io: FileIO, spec: UnitSpec) -> None:
+    """Raise VerificationError if an input changed after it was read: kept bytes do not show that, two reads would."""
+    for file in spec.inputs if isinstance(io, KeptFiles) else ():
+        path = f"{spec.directory}/{file.name}"
+        found = io.stat(path)
+        if found is None or (found.size_bytes, found.mtime_ns) != (file.size_bytes, file.mtime_ns):
+            raise VerificationError(f"{path} changed while it was merged.", file=path)
 
 
 def _check_size(io: FileIO, spec: UnitSpec, *, staged: str, done: Written) -> None:
@@ -217,6 +243,7 @@ class Written:
     columns: str = ""  # for a splice: how its columns were made
     header_lines: int = 0
     why_bigger: str = ""  # the reason, if known, for an output notably bigger than its inputs
+    before: Fingerprint | None = None  # of the inputs, if their rows were digested when they were decoded
     checks_text: bool = False  # whether strings that are not valid UTF-8 make an input unreadable
 
 

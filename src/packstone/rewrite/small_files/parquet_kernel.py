@@ -2,34 +2,39 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import TYPE_CHECKING
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from packstone.model.unit import How
+from packstone.model.unit import How, Verify
 from packstone.rewrite.data_files.batches import read_ahead
 from packstone.rewrite.formats.parquet_batches import batch_rows_for, decoded_row_bytes, read_batches
+from packstone.rewrite.formats.parquet_bundle import SMALL_FILE_BYTES, Bundle, find_bundles
 from packstone.rewrite.formats.parquet_file_writer import (
     BoundsOfRows,
 )
-from packstone.rewrite.formats.parquet_footer import int96_columns, open_parquet, with_row_count
+from packstone.rewrite.formats.parquet_footer import Int96Unit, open_parquet, raw_batches, with_row_count
+from packstone.rewrite.formats.parquet_scan import scan_file
 from packstone.rewrite.formats.parquet_writer import WriterSettings, find_writer_settings, sort_options
 from packstone.rewrite.proof import verify_files as verify
 from packstone.rewrite.small_files.merge_unit import Written
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
     from packstone.model.unit import UnitSpec
+    from packstone.rewrite.formats.parquet_file_writer import ParquetFileWriter
     from packstone.rewrite.proof.fingerprint import Fingerprint
     from packstone.storage.fileio import FileIO
 
 
 def write(io: FileIO, paths: Sequence[str], output: str, *, spec: UnitSpec) -> Written:
     """Write the output: copy pages where possible, unless a codec was requested; otherwise encode again."""
-    if spec.codec == "keep":
+    if spec.codec == "keep" and not _are_tiny(spec):
         from packstone.rewrite.small_files.parquet_splice import plan_splice, splice_parquet
         from packstone.rewrite.small_files.spliced_file import CannotSpliceError
 
@@ -45,9 +50,14 @@ def write(io: FileIO, paths: Sequence[str], output: str, *, spec: UnitSpec) -> W
             return _explain_size(io, paths, output, spec=spec, done=done)
         except CannotSpliceError:
             io.remove(output)
-    ordered = rewrite_parquet(io, paths, output, codec=spec.codec)
-    done = Written(how=How.REWRITE, ordered=ordered, checks_text=spec.checks_text)
+    proves = spec.verify is Verify.CONTENT
+    done = _rewrite(io, paths, output, codec=spec.codec, proves=proves, checks_text=spec.checks_text)
     return _explain_size(io, paths, output, spec=spec, done=done)
+
+
+def _are_tiny(spec: UnitSpec) -> bool:
+    """Whether the pages of the inputs are certainly too small to be worth copying."""
+    return spec.input_bytes <= TINY_FILE_BYTES * len(spec.inputs)
 
 
 def _explain_size(io: FileIO, paths: Sequence[str], output: str, *, spec: UnitSpec, done: Written) -> Written:
@@ -111,73 +121,167 @@ def read_through(io: FileIO, path: str) -> None:
 # A reader handles a row group at a time: 128 MiB decoded keeps its memory and the number of groups small.
 ROW_GROUP_BYTES = 128 << 20
 MAX_ROW_GROUP_ROWS = 1 << 20
+TINY_FILE_BYTES: Final = 32 << 10  # on average; a page worth copying has 16 KiB or 1,000 values
 
 
 def rewrite_parquet(io: FileIO, paths: Sequence[str], output: str, *, codec: str) -> bool:
     """Write the rows of all inputs to the output; return whether they kept their order (False: groups were sorted)."""
-    unit = "us"
-    with open_parquet(io, paths[0]) as first:
-        if int96_columns(first):
-            from packstone.rewrite.formats.parquet_footer import find_int96_unit
+    return _rewrite(io, paths, output, codec=codec).ordered
 
-            unit = find_int96_unit(io, paths)
+
+def _rewrite(
+    io: FileIO, paths: Sequence[str], output: str, *, codec: str, proves: bool = False, checks_text: bool = False
+) -> Written:
+    """Write the rows of all inputs to the output.
+
+    ``proves``: the rows of small inputs are decoded once, and digested before anything else is done with them.
+    """
+    parts = find_bundles(io, paths)
+    are_small = all(isinstance(part, Bundle) or scan_file(io, part).data_end <= SMALL_FILE_BYTES for part in parts)
+    unit = _find_int96_unit(io, parts)
     with open_parquet(io, paths[0], coerce_int96_timestamp_unit=unit) as first:
         settings = find_writer_settings(first, codec=codec, files=len(paths))
     bounds = BoundsOfRows(settings.schema)
-    batches = read_ahead(_read_batches(io, paths, unit=unit, settings=settings, bounds=bounds))
-    _write_groups(io, output, _cut_row_groups(batches), settings=settings, bounds=bounds)
-    return not settings.sorting
-
-
-def _read_batches(
-    io: FileIO, paths: Sequence[str], *, unit: str, settings: WriterSettings, bounds: BoundsOfRows
-) -> Iterator[pa.RecordBatch]:
-    row_bytes = 0
-    for path in paths:
-        with open_parquet(io, path, coerce_int96_timestamp_unit=unit) as file:
-            row_bytes = decoded_row_bytes(io, file, path, known=row_bytes)
-            for number in range(file.num_row_groups):  # before its first row is passed on to the writer's thread
-                bounds.add(file.metadata.row_group(number))
-            for found in read_batches(file, path, batch_rows=batch_rows_for(row_bytes)):
-                batch = settings.decode(found)
-                row_bytes = max(row_bytes, batch.nbytes // max(1, batch.num_rows))
-                yield batch
-
-
-def _cut_row_groups(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
-    """Collect batches until they fill a row group, measured by their actual size in memory."""
-    waiting: list[pa.RecordBatch] = []
-    size_bytes = rows = 0
-    for batch in batches:
-        waiting.append(batch)
-        size_bytes += batch.nbytes
-        rows += batch.num_rows
-        if size_bytes >= ROW_GROUP_BYTES or rows >= MAX_ROW_GROUP_ROWS:
-            group, waiting, size_bytes, rows = pa.Table.from_batches(waiting), [], 0, 0
-            yield group
-            del group
-    if rows:
-        yield pa.Table.from_batches(waiting)
-
-
-def _write_groups(
-    io: FileIO, output: str, groups: Iterator[pa.Table], *, settings: WriterSettings, bounds: BoundsOfRows
-) -> None:
+    source = _Decoder(io, unit=unit, bounds=bounds, proves=proves and are_small, checks_text=checks_text)
+    decoded = source.read(parts)
+    if not are_small:
+        decoded = read_ahead(decoded)
     with io.open_output(output) as sink:
-        writer, rows = None, 0
+        groups = _RowGroups(sink, settings, bounds, is_like_others=are_small)
         try:
-            for found in groups:
-                group = _sorted_group(found, settings)
-                writer = writer or settings.open_writer(sink, group)
-                writer.write(group, inputs=bounds.take(group.num_rows))
-                rows += group.num_rows
-                del found, group  # or two would be in memory while the next one is collected
-            writer = writer or settings.open_writer(sink, settings.schema.empty_table())
-            writer.close(with_row_count(settings.key_values, rows))
+            rows = groups.write(decoded)
+            before = verify.fingerprint_rows(rows, ordered=not settings.sorting) if source.proves else None
+            deque(rows, maxlen=0)
+            groups.close()
         except BaseException:
-            if writer is not None:
-                writer.abandon()
+            groups.abandon()
             raise
+    return Written(how=How.REWRITE, ordered=not settings.sorting, checks_text=checks_text, before=before)
+
+
+def _find_int96_unit(io: FileIO, parts: Sequence[Bundle | str]) -> str:
+    """The unit that can hold all INT96 values of the files."""
+    first = parts[0].paths[0] if isinstance(parts[0], Bundle) else parts[0]
+    unit = Int96Unit()
+    if not scan_file(io, first).kind.has_int96:
+        return str(unit)
+    for part in parts:
+        if isinstance(part, Bundle):
+            try:
+                unit.add("", part.open_raw_int96(io).iter_batches(use_threads=False))
+                continue
+            except Exception:  # noqa: BLE001, S110 - damaged bytes make decoders raise anything; the files are read alone
+                pass
+        for path in part.paths if isinstance(part, Bundle) else (part,):
+            unit.add(path, raw_batches(io, path))
+    return str(unit)
+
+
+_Decoded = tuple[Sequence[pa.RecordBatch], Sequence[pa.RecordBatch]]  # rows to be digested, the same to be written
+
+
+@dataclass(slots=True)
+class _Decoder:
+    """Decodes inputs, bundle by bundle or batch by batch; with the rows to be digested, if they are."""
+
+    io: FileIO
+    unit: str
+    bounds: BoundsOfRows
+    proves: bool
+    checks_text: bool
+    row_bytes: int = 0
+
+    def read(self, parts: Sequence[Bundle | str]) -> Iterator[_Decoded]:
+        """Yield the rows twice: as they are digested, and as they are written."""
+        for part in parts:
+            if not isinstance(part, Bundle):
+                yield from self._read_file(part)
+                continue
+            try:
+                found = self._read_bundle(part)
+            except Exception:  # noqa: BLE001 - damaged bytes make decoders raise anything; reading each file names it
+                for path in part.paths:
+                    yield from self._read_file(path)
+                continue
+            finally:
+                part.close()
+            yield found
+
+    def _read_bundle(self, bundle: Bundle) -> _Decoded:
+        file = bundle.open(self.io, unit=self.unit)
+        rows = file.read(use_threads=False)
+        bundle.check_last(self.io, rows, unit=self.unit)
+        digested: Sequence[pa.RecordBatch] = ()
+        if self.proves:
+            if self.checks_text:
+                for batch in rows.to_batches():
+                    verify.check_text(batch, bundle.paths[0])
+            digested = verify.digested_rows(rows, file, lambda unit: bundle.open(self.io, unit=unit), unit=self.unit)
+        for number in range(file.num_row_groups):
+            self.bounds.add(file.metadata.row_group(number))
+        return digested, rows.to_batches()
+
+    def _read_file(self, path: str) -> Iterator[_Decoded]:
+        digested = list(verify.all_rows(self.io, [path], checks_text=self.checks_text)) if self.proves else ()
+        with open_parquet(self.io, path, coerce_int96_timestamp_unit=self.unit) as file:
+            self.row_bytes = decoded_row_bytes(self.io, file, path, known=self.row_bytes)
+            for number in range(file.num_row_groups):  # before its first row is passed on to the writer's thread
+                self.bounds.add(file.metadata.row_group(number))
+            for batch in read_batches(file, path, batch_rows=batch_rows_for(self.row_bytes)):
+                self.row_bytes = max(self.row_bytes, batch.nbytes // max(1, batch.num_rows))
+                yield digested, (batch,)
+                digested = ()
+        if digested:
+            yield digested, ()
+
+
+class _RowGroups:
+    """Collects batches until they fill a row group, measured by their actual size in memory, and writes it."""
+
+    def __init__(self, sink: Any, settings: WriterSettings, bounds: BoundsOfRows, *, is_like_others: bool) -> None:
+        self._sink, self._settings, self._bounds, self._is_like_others = sink, settings, bounds, is_like_others
+        self._writer: ParquetFileWriter | None = None
+        self._waiting: list[pa.RecordBatch] = []
+        self._size_bytes = self._rows = self._written_rows = 0
+
+    def write(self, decoded: Iterator[_Decoded]) -> Iterator[pa.RecordBatch]:
+        """Yield the rows to be digested, each before the same rows are written."""
+        for digested, batches in decoded:
+            yield from digested
+            for batch in batches:
+                self._add(self._settings.decode(batch))
+
+    def close(self) -> None:
+        """Write the last row group and the footer."""
+        if self._rows:
+            self._write_group()
+        if self._writer is None:
+            self._writer = self._settings.open_writer(self._sink, self._settings.schema.empty_table())
+        self._writer.close(with_row_count(self._settings.key_values, self._written_rows))
+
+    def abandon(self) -> None:
+        """Write nothing more."""
+        if self._writer is not None:
+            self._writer.abandon()
+
+    def _add(self, batch: pa.RecordBatch) -> None:
+        while batch.num_rows > (room := MAX_ROW_GROUP_ROWS - self._rows):
+            self._add(batch.slice(0, room))
+            batch = batch.slice(room)
+        self._waiting.append(batch)
+        self._size_bytes += batch.nbytes
+        self._rows += batch.num_rows
+        if self._size_bytes >= ROW_GROUP_BYTES or self._rows >= MAX_ROW_GROUP_ROWS:
+            self._write_group()
+
+    def _write_group(self) -> None:
+        group = _sorted_group(pa.Table.from_batches(self._waiting), self._settings)
+        self._waiting.clear()  # or two row groups would be in memory while the next one is collected
+        if self._writer is None:
+            self._writer = self._settings.open_writer(self._sink, group, is_like_others=self._is_like_others)
+        self._writer.write(group, inputs=self._bounds.take(group.num_rows))
+        self._written_rows += group.num_rows
+        self._size_bytes = self._rows = 0
 
 
 def _sorted_group(group: pa.Table, settings: WriterSettings) -> pa.Table:
