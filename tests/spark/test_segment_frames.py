@@ -57,3 +57,37 @@ def test_names_of_any_script(spark, tmp_path):
         table.scan().to_df(spark),
     ):
         assert [row.asDict(recursive=True) for row in found.collect()] == expected
+
+
+@pytest.fixture
+def job_groups(spark):
+    """Name the jobs of a block of code; returns a function that counts those of a name."""
+    context = spark.sparkContext
+    before = spark.conf.get("spark.sql.sources.parallelPartitionDiscovery.threshold")
+    spark.conf.set("spark.sql.sources.parallelPartitionDiscovery.threshold", "0")  # a job looks up even one file
+    yield lambda name: (
+        context.setJobGroup(name, name),
+        lambda: len(context.statusTracker().getJobIdsForGroup(name)),
+    )[1]
+    context.setLocalProperty("spark.jobGroup.id", None)
+    spark.conf.set("spark.sql.sources.parallelPartitionDiscovery.threshold", before)
+
+
+def test_files_are_looked_up_once(table, spark, job_groups):
+    """A second scan of the same files starts no job; one after a load has the new rows."""
+    jobs = job_groups(f"first {table.path}")
+    first = table.scan().to_df(spark)
+    assert jobs() == 1
+    jobs = job_groups(f"second {table.path}")
+    again = table.scan().to_df(spark)
+    assert jobs() == 0
+    table.segments.load(pa.table({"id": [99], "name": ["y"], "at": pa.nulls(1, pa.timestamp("us"))}))
+    counts = [frame.count() for frame in (first, again, table.scan().to_df(spark))]
+    assert counts == [20, 20, 21]
+
+
+def test_scans_of_the_same_files_join(table, spark):
+    """Columns of two scans are told apart although Spark looked up their files once."""
+    one, other = table.scan().to_df(spark), table.scan().to_df(spark)
+    joined = one.join(other, one["id"] == other["id"] + 10).select(one["id"], other["id"])
+    assert sorted(map(tuple, joined.collect())) == [(number + 10, number) for number in range(10)]

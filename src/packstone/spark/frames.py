@@ -5,7 +5,8 @@ its rows are certainly the same: every split consists of plain Parquet files in 
 has the table's name and type, in a store that Spark reads itself. It gets files, not row groups: it has the filter, and
 finds the row groups by the same statistics. A filter that selects little is still read by tasks: Spark looks up every
 file it is given and reads its footer, and that takes longer than reading the rows. If the selected rows take at most a
-megabyte, this process reads them, and Spark gets them with the plan.
+megabyte, this process reads them, and Spark gets them with the plan. The files that Spark has looked up are kept: the
+next scan of the same files starts as fast as a DataFrame that was created before.
 
 A load writes a DataFrame as data files, one task per partition, by ``mapInArrow``, in one action. That works alike on
 classic Spark, through Spark Connect and on Spark 3.5. Spark may run a partition twice (a retry, a speculative copy):
@@ -18,7 +19,9 @@ from __future__ import annotations
 import contextlib
 import pickle
 import re
+import threading
 import uuid
+from collections import OrderedDict
 from typing import TYPE_CHECKING, Any
 
 from packstone.errors import InvalidInputError
@@ -110,10 +113,10 @@ def read_parquet_files(
         return None
     if not all(_is_plain(split) for split in plan.splits):
         return None
-    paths = tuple(dict.fromkeys(file.path for split in plan.splits for file in split.files))
-    if not all(map(is_read_by_spark, paths)):
+    sizes = {file.path: file.size_bytes for split in plan.splits for file in split.files}
+    if not all(map(is_read_by_spark, sizes)):
         return None
-    return read_files(session, paths, schema=schema_ddl(schema))
+    return _FRAMES.read(session, tuple(sizes.items()), schema=schema_ddl(schema))
 
 
 def spark_tests(where: Expression, schema: pa.Schema) -> tuple[str, ...]:
@@ -272,6 +275,42 @@ def read_files(spark: Any, paths: Sequence[str], *, schema: str) -> Any:
         return session.createDataFrame([], schema)
     with _few_listing_tasks(session):
         return session.read.schema(schema).parquet(*map(_pattern, paths))
+
+
+_KEPT_FILES = 20_000  # a file takes about a kilobyte of the driver's memory
+
+
+class _FrameCache:
+    """The DataFrames of the last scans: Spark looks up a thousand files in 0.4 s, a sixth of the time of reading them.
+
+    Of a file Spark keeps its path, its length and where its blocks are; path and size are part of the key, and the
+    content is read anew each time.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._kept: OrderedDict[tuple[int, str, tuple[tuple[str, int], ...]], Any] = OrderedDict()
+
+    def read(self, session: Any, files: tuple[tuple[str, int], ...], *, schema: str) -> Any:
+        """Read these files, given by path and size."""
+        paths = [path for path, _ in files]
+        # Through Connect a DataFrame is only a description, and the files are looked up each time.
+        if is_connect(session) or not 0 < len(files) <= _KEPT_FILES:
+            return read_files(session, paths, schema=schema)
+        key = (id(session), schema, files)
+        with self._lock:
+            frame = self._kept.pop(key, None)  # it refers to its session, so the id is not reused
+        if frame is None:
+            frame = read_files(session, paths, schema=schema)
+        with self._lock:
+            self._kept[key] = frame
+            while sum(len(names) for _, _, names in self._kept) > _KEPT_FILES:
+                self._kept.popitem(last=False)
+        # New names: in a join of two scans, columns of the same DataFrame could not be told apart.
+        return frame.select([frame[_quoted(name)].alias(name) for name in frame.columns])
+
+
+_FRAMES = _FrameCache()
 
 
 @contextlib.contextmanager

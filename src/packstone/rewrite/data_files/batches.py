@@ -10,6 +10,7 @@ from __future__ import annotations
 import queue
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor, wait
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import numpy as np
@@ -65,6 +66,26 @@ def _read_source(source: Iterator[T], waiting: queue.Queue[T | _End], stopped: t
         if close is not None:
             close()
     _put(waiting, _End(error), stopped)
+
+
+def read_one_ahead(source: Iterator[T], pool: ThreadPoolExecutor) -> Generator[T, None, None]:
+    """Yield what the source yields, the next item read by the pool meanwhile.
+
+    Several sources that share a pool of one thread are never read at the same time, so that they can share state.
+    """
+    end = _End(None)
+    following = pool.submit(next, source, end)
+    try:
+        while not isinstance(item := following.result(), _End):
+            following = pool.submit(next, source, end)
+            yield item
+    finally:
+        # A generator cannot be closed while it runs.
+        if not following.cancel():
+            wait((following,))
+        close = getattr(source, "close", None)
+        if close is not None:
+            close()
 
 
 def _put(waiting: queue.Queue[T | _End], item: T | _End, stopped: threading.Event) -> bool:

@@ -17,8 +17,9 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -26,7 +27,7 @@ import pyarrow as pa
 from packstone.errors import CorruptionError, InvalidInputError, RefusedError
 from packstone.rewrite.data_files.batches import to_column, write_all
 from packstone.rewrite.data_files.parquet_rows import RowWidths
-from packstone.rewrite.data_files.rows import RowFilter, read_rows
+from packstone.rewrite.data_files.rows import RowFilter, not_expired, read_rows
 from packstone.rewrite.formats.parquet_footer import held_bytes, open_parquet
 from packstone.rewrite.merge_tree.aggregate import Aggregation
 from packstone.rewrite.merge_tree.cursor import FileRows, KeyBounds, RunCursor
@@ -37,6 +38,7 @@ from packstone.rewrite.merge_tree.spec import (
     SEQUENCE_COLUMN,
     AppendSpec,
     DataFormat,
+    Expiry,
     InputFile,
     MergeEngine,
     MergeResult,
@@ -50,13 +52,24 @@ if TYPE_CHECKING:
     from packstone.storage.fileio import FileIO
 
 
+class ReadFile(Protocol):
+    """Decodes a file: yields its rows in the merge's range of keys, expired ones too."""
+
+    def __call__(
+        self, file: InputFile, schema: pa.Schema, *, batch_bytes: int, widths: RowWidths
+    ) -> Iterator[pa.RecordBatch]:
+        """Yield batches that are not empty."""
+        ...
+
+
 class _Reading:
     """The number of rows read, and the seconds that reading took."""
 
-    def __init__(self) -> None:
+    def __init__(self, read_file: ReadFile | None = None) -> None:
         self.rows = 0
         self.seconds = 0.0
         self.widths = RowWidths()
+        self.read_file = read_file
 
     def timed(self, batches: Iterator[pa.RecordBatch], path: str) -> Iterator[FileRows]:
         while True:
@@ -69,16 +82,19 @@ class _Reading:
             yield FileRows(batch=batch, path=path)
 
 
-def run_merge(io: FileIO, spec: MergeSpec, *, name_file: Callable[[int], str]) -> MergeResult:
+def run_merge(
+    io: FileIO, spec: MergeSpec, *, name_file: Callable[[int], str], read_file: ReadFile | None = None
+) -> MergeResult:
     """Write the merged rows of all sections; after an error, the files written so far are removed.
 
     ``name_file`` returns the name of the n-th file before it is created, so that the caller can record it.
+    ``read_file`` decodes a file in place of ``read_rows``, for a caller that looks at the rows too.
     """
     began = time.perf_counter()
     schema = unpack_schema(spec.arrow_schema)
     engine = make_engine(spec, schema)
     writer = _writer(io, spec, schema, name_file=name_file)
-    reading = _Reading()
+    reading = _Reading(read_file)
     files, write_seconds = write_all(writer, _merge_sections(io, spec, schema, engine=engine, reading=reading))
     seconds = time.perf_counter() - began
     return MergeResult(
@@ -141,13 +157,14 @@ def _merge_section(
     engine: Engine,
     reading: _Reading,
 ) -> Iterator[pa.RecordBatch]:
-    keep = RowFilter(bounds=KeyBounds.of(spec.key_columns[0], spec.key_range), expiry=spec.expiry)
+    keep = RowFilter(bounds=KeyBounds.of(spec.key_columns[0], spec.key_range))
     shares = share_memory(io, section, spec.memory_bytes)
+    read_file = reading.read_file or partial(read_rows, io, keep=keep)
 
     def read_run(run: Sequence[InputFile]) -> Iterator[FileRows]:
         for file in run:
-            rows = read_rows(io, file, schema, batch_bytes=shares.batch_bytes, keep=keep, widths=reading.widths)
-            yield from reading.timed(rows, file.path)
+            rows = read_file(file, schema, batch_bytes=shares.batch_bytes, widths=reading.widths)
+            yield from reading.timed(_without_expired(rows, spec.expiry), file.path)
 
     if len(section) == 1:
         yield from check_run(read_run(section[0]), spec.key_columns)
@@ -168,6 +185,16 @@ def _merge_section(
             cursors.append(RunCursor(pieces, spec.key_columns))
         for window in cut_windows(cursors, ordering):
             yield engine(window) if isinstance(window, Window) else window
+
+
+def _without_expired(batches: Iterator[pa.RecordBatch], expiry: Expiry | None) -> Iterator[pa.RecordBatch]:
+    if expiry is None:
+        yield from batches
+        return
+    for batch in batches:
+        kept = batch.filter(to_column(not_expired(batch.column(expiry.column), expiry)))
+        if kept.num_rows:
+            yield kept
 
 
 def _without_deletes(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

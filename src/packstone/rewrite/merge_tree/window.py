@@ -126,14 +126,15 @@ class Window:
     def gather(self, rows: I64) -> pa.RecordBatch:
         """Take rows, column by column, so that only one column with superseded rows is copied at a time."""
         at = to_column(rows)
-        taken: dict[tuple[object, ...], pa.Array] = {}
-        columns = []
+        columns: list[pa.Array] = []
+        firsts: dict[tuple[object, ...], int] = {}
         for number, name in enumerate(self.schema.names):
             # Columns that share memory, such as a key and its mirror among the values, are fetched once.
-            address = tuple(_address(batch.column(number)) for batch in self._batches)
-            if address not in taken:
-                taken[address] = self.column(name).take(at)
-            columns.append(taken[address])
+            twin = firsts.setdefault(_address(self._batches[0].column(number)), number)
+            is_same = twin < number and all(
+                _address(batch.column(twin)) == _address(batch.column(number)) for batch in self._batches[1:]
+            )
+            columns.append(columns[twin] if is_same else self.column(name).take(at))
         return pa.RecordBatch.from_arrays(columns, schema=self.schema)
 
 

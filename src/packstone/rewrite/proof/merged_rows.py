@@ -39,7 +39,8 @@ def make_wide(block: Block, layout: Layout) -> pa.RecordBatch:
     """Keep the values with the hash of the key; sequence columns even where values are not requested."""
     names = list(dict.fromkeys((*layout.payload, *layout.sequence)))
     run = np.full(block.batch.num_rows, block.run, dtype=np.uint32)
-    arrays = {LO: block.key.lo, HI: block.key.hi, SEQUENCE: block.sequence, KIND: block.kind, _RUN: run}
+    arrays: dict[str, Codes] = {LO: block.key.lo, HI: block.key.hi}
+    arrays |= {SEQUENCE: block.sequence, KIND: block.kind, _RUN: run}
     system = [(pa.array(array), pa.field(name, _arrow_type(array), nullable=False)) for name, array in arrays.items()]
     # Prefixed, because a column of the table may have any name.
     values = [(block.batch.column(name), pa.field(f"={name}", block.batch.column(name).type)) for name in names]
@@ -201,13 +202,13 @@ def pick_records(groups: Groups, versions: list[Codes], kind: Codes, *, engine: 
 # ``remove-record-on-delete``: the last -D of a key replaces the row, so that older records no longer count; a
 # ``first_value`` that began before it keeps the values of the -D.
 #
-# **Groups.** ``group_by_key`` groups rows by the 128-bit hash of their key. It sorts one word per row: the top bits of
-# the first lane, with the row's number in the bits below. Sorting plain words takes a third of the time of sorting
-# numbers by them, and leaves each group in the order of its rows. Rows of two keys that share those top bits may be
-# interleaved; this is detected, since whole keys are compared afterwards, and the rare part where it happens is sorted
-# again by all 128 bits.
+# **Groups.** ``group_by_key`` groups rows by the 128-bit hash of their key. It sorts by 48 bits of the first lane, in
+# three stable passes over 16 bits each, which NumPy sorts by counting: 4 ns per row and pass, where sorting 64-bit
+# words takes 36 ns. Rows of two keys that share those bits may be interleaved; this is detected, since whole keys are
+# compared afterwards, and the rare part where it happens is sorted again by all 128 bits.
 
 
+_SORTED_BITS: Final = np.uint64((1 << 48) - 1)
 DEFAULT_FUNCTION: Final = "last_non_null_value"
 # The characters that Java's Character.isWhitespace accepts, which excludes no-break spaces.
 _BLANKS: Final = (
@@ -548,14 +549,13 @@ def group_by_key(lo: U64, hi: U64) -> Groups:
     rows = len(lo)
     if not rows:
         return Groups(rows=np.empty(0, dtype=np.int64), starts=np.empty(0, dtype=np.int64))
-    number_bits = np.uint64(rows.bit_length())
-    numbers = np.arange(rows, dtype=np.uint64)
-    packed = (lo >> number_bits << number_bits) | numbers
-    packed.sort()
-    order = (packed & ((np.uint64(1) << number_bits) - np.uint64(1))).view(np.int64)
+    digits = np.ascontiguousarray(lo).view(np.uint16).reshape(rows, -1)
+    order = np.argsort(digits[:, 0], kind="stable")
+    for place in (1, 2):
+        order = order.take(np.argsort(digits[:, place].take(order), kind="stable"))
     begins = _find_begins(lo, hi, order)
-    packed >>= number_bits
-    if (begins[1:] & (packed[1:] == packed[:-1])).any():
+    sorted_bits = (lo & _SORTED_BITS).take(order)
+    if (begins[1:] & (sorted_bits[1:] == sorted_bits[:-1])).any():
         order = np.lexsort((hi, lo))
         begins = _find_begins(lo, hi, order)
     return Groups(rows=order, starts=np.flatnonzero(begins))

@@ -8,19 +8,20 @@
 
 The kernel merges sorted windows. Here rows are partitioned by the hash of their key, grouped by it, and the engine's
 rule is applied to all groups at once: an error in one is unlikely to be in the other. The two share only the readers of
-data files. Floating-point sums and products fold from the oldest record to the newest on both sides, so they are
-compared bit by bit; only a later merge of this output with older files may associate them differently, and ``note``
-says so.
+data files and, in ``merge_and_verify``, the batches that these decode. Floating-point sums and products fold from the
+oldest record to the newest on both sides, so they are compared bit by bit; only a later merge of this output with older
+files may associate them differently, and ``note`` says so.
 
-Cost: each input and output is read once more. For engines that keep one record, 50 bytes per row are held, or spilled
-beyond a quarter of the memory; whole rows for the others. Ten runs of a million rows and nine columns took 2.5 to 3.2
-times the CPU of decoding inputs and outputs alone in three runs on a busy machine, `count` 1.3 times in one.
+``merge_and_verify`` merges and proves, and decodes each input once: half of the cost of a proof was decoding again what
+the merge had just decoded. The proof opens the files, and takes every batch into its view before the merge gets it:
+whatever the merge does to a batch, or fails to do with it, comes too late to change the view. At the end each file of
+the spec must have been read once and to its end, so that a merge that skips or repeats a file is found as well. What
+this gives up: a value that PyArrow decodes wrongly once and correctly the next time is no longer found.
 
-``merge_and_verify`` merges and proves; with an idle core, both read the inputs at the same time. The view of the inputs
-does not depend on the merge, so it can be computed concurrently: PyArrow and NumPy release the interpreter's lock. Only
-the outputs are read afterwards. The memory is divided between the two; below ``_LEAST_BYTES`` the merge would have to
-spill runs to disk. Ten runs of a million rows in 256 MB took 1.8 to 3.4 CPU seconds more that way (of 12 to 17), in
-512 MB 0.1 to 0.7 (of 11 to 15).
+With an idle core, the next batches are decoded and hashed while the current ones are merged and written.
+
+Cost: each output is read once more. For engines that keep one record, 40 bytes per input row are held, or spilled
+beyond an eighth of the memory; whole rows for the others.
 
 ``verify_append`` proves that files without keys were concatenated: the rows of the outputs are those of the inputs, in
 their order.
@@ -28,9 +29,9 @@ their order.
 
 from __future__ import annotations
 
-import threading
 import time
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, Self
 
@@ -40,7 +41,7 @@ from pyarrow import types
 
 from packstone.errors import VerificationError
 from packstone.model.unit import Verify
-from packstone.rewrite.data_files.batches import read_ahead
+from packstone.rewrite.data_files.batches import read_ahead, read_one_ahead
 from packstone.rewrite.data_files.rows import read_rows
 from packstone.rewrite.merge_tree.merge import run_merge
 from packstone.rewrite.merge_tree.spec import (
@@ -66,6 +67,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from types import TracebackType
 
+    from packstone.rewrite.data_files.parquet_rows import RowWidths
+    from packstone.rewrite.merge_tree.merge import ReadFile
     from packstone.rewrite.merge_tree.spec import MergeResult
     from packstone.storage.fileio import FileIO
 
@@ -115,13 +118,21 @@ def fingerprint_merged(io: FileIO, spec: MergeSpec, written: tuple[WrittenFile, 
 class InputView:
     """The merged view of the inputs, which can be computed before or during the merge."""
 
-    def __init__(self, io: FileIO, spec: MergeSpec, *, temp_folder: str | None = None) -> None:
+    def __init__(
+        self, io: FileIO, spec: MergeSpec, *, temp_folder: str | None = None, held_share: int = _HELD_SHARE
+    ) -> None:
         self._io, self._spec = io, spec
         self._view = _View(io, spec, temp_folder=temp_folder)
-        self._spread = self._view.spread()
+        self._spread = self._view.spread(held_share=held_share)
         self._seconds = 0.0
-        self._is_stopped = False
         self._fingerprint = Fingerprint.zero()
+        runs = self._view.reader.runs
+        self._runs = {file.path: number for number, run in enumerate(runs) for file in run}
+        if len(self._runs) < len(spec.files):
+            raise VerificationError("An input is listed twice.")
+        self._checks = [self._view.reader.check_run(number) for number in range(len(runs))]
+        self._begun: set[str] = set()
+        self._ended: set[str] = set()
 
     def __enter__(self) -> Self:
         return self
@@ -133,16 +144,45 @@ class InputView:
         """Read all inputs and merge them."""
         began = time.perf_counter()
         for block in self._view.reader.read_inputs():
-            if self._is_stopped:
-                return
-            if block.batch.num_rows:
-                self._spread.add(self._view.reduce(block))
-        self._fingerprint = sum((rows.finish() for _, rows in self._view.merge(self._spread)), start=Fingerprint.zero())
+            self._add(block)
         self._seconds = time.perf_counter() - began
+        self._merge()
 
-    def stop(self) -> None:
-        """Make ``read``, which runs in another thread, return early: its result is no longer needed."""
-        self._is_stopped = True
+    def feed(
+        self, file: InputFile, schema: pa.Schema, *, batch_bytes: int, widths: RowWidths
+    ) -> Iterator[pa.RecordBatch]:
+        """Read one input for the merge: yield its rows, each batch after it was added to the view."""
+        if file.path in self._begun:
+            raise VerificationError(f"The merge reads {file.path} twice.", file=file.path)
+        self._begun.add(file.path)
+        check = self._checks[self._runs[file.path]]
+        for batch in self._view.reader.read_file(file, schema, batch_bytes=batch_bytes, widths=widths):
+            began = time.perf_counter()
+            self._add(check.take(file, batch.select(self._view.layout.schema.names)))
+            self._seconds += time.perf_counter() - began
+            yield batch
+        self._ended.add(file.path)
+
+    @property
+    def seconds(self) -> float:
+        """How long reading took; where the merge decodes, how long adding its batches took."""
+        return self._seconds
+
+    def finish(self) -> None:
+        """Merge what was fed; raise unless that was every input."""
+        missing = self._runs.keys() - self._ended
+        if missing:
+            raise VerificationError(f"The merge did not read all of {min(missing)}.", file=min(missing))
+        self._merge()
+
+    def _add(self, block: Block) -> None:
+        if block.batch.num_rows:
+            self._spread.add(self._view.reduce(block))
+
+    def _merge(self) -> None:
+        began = time.perf_counter()
+        self._fingerprint = sum((rows.finish() for _, rows in self._view.merge(self._spread)), start=Fingerprint.zero())
+        self._seconds += time.perf_counter() - began
 
     def verify(self, written: tuple[WrittenFile, ...], *, has_columns: bool = True) -> Verified:
         """Read the outputs back and compare them with the inputs, which have been read."""
@@ -183,14 +223,14 @@ class _View:
         self._ages = Ages(sum(map(len, spec.sections)))
         self.reader = ViewReader(io, spec, self.layout, only_hashes=self._slim)
 
-    def spread(self) -> Spread:
-        """Return an empty partitioning, sized for the rows of all inputs."""
+    def spread(self, *, held_share: int = _HELD_SHARE) -> Spread:
+        """Return an empty partitioning, sized for the rows of all inputs, that holds a share of the memory."""
         rows = max(1, sum(file.rows for file in self.spec.files))
         size_bytes = sum(file.size_bytes for file in self.spec.files)
         row_bytes = _SLIM_ROW_BYTES + (0 if self._slim else size_bytes * _UNPACKED_RATIO // rows)
         memory_bytes = self.spec.memory_bytes
         bits = part_bits(rows=rows, row_bytes=row_bytes, memory_bytes=memory_bytes)
-        return Spread(bits=bits, memory_bytes=memory_bytes // _HELD_SHARE, folder=self._folder)
+        return Spread(bits=bits, memory_bytes=memory_bytes // held_share, folder=self._folder)
 
     def reduce(self, block: Block) -> pa.RecordBatch:
         """Reduce rows to what merging them needs."""
@@ -309,55 +349,33 @@ def _locate(view: _View, blocks: Iterator[Block], *, keys: set[tuple[int, int]])
     return list(found.values())
 
 
-_LEAST_BYTES = 512 << 20
-_VIEW_SHARE, _MERGE_SHARE = 1 / 4, 5 / 8  # of the memory; the rest is lost to fragmentation of two heaps
+_FED_SHARE: Final = 8  # the view holds 1/8 of the memory while the merge runs
+_MERGE_SHARE: Final = 3 / 4  # the rest is lost to fragmentation of two heaps
 
 
 def merge_and_verify(
     io: FileIO, spec: MergeSpec, *, name_file: Callable[[int], str], has_idle_core: bool
 ) -> tuple[MergeResult, Verified]:
     """Write the merged rows and prove them."""
-    if not has_idle_core or spec.memory_bytes < _LEAST_BYTES:
-        result = run_merge(io, spec, name_file=name_file)
-        return result, verify_merge(io, spec, result.files)
-    view_bytes = int(spec.memory_bytes * _VIEW_SHARE)
-    with InputView(io, replace(spec, memory_bytes=view_bytes)) as inputs:
-        reading = _Reading(inputs)
-        try:
-            reduced = replace(spec, memory_bytes=int(spec.memory_bytes * _MERGE_SHARE))
-            result = run_merge(io, reduced, name_file=name_file)
-            reading.finish()
-        except BaseException:
-            reading.abandon()
-            raise
+    reduced = replace(spec, memory_bytes=int(spec.memory_bytes * _MERGE_SHARE))
+    with InputView(io, spec, held_share=_FED_SHARE) as inputs:
+        if has_idle_core:
+            with ThreadPoolExecutor(max_workers=1, thread_name_prefix="packstone-view") as pool:
+                result = run_merge(io, reduced, name_file=name_file, read_file=_ahead(inputs.feed, pool))
+        else:
+            result = run_merge(io, reduced, name_file=name_file, read_file=inputs.feed)
+        result = replace(result, read_seconds=max(0.0, result.read_seconds - inputs.seconds))
+        inputs.finish()
         return result, inputs.verify(result.files)
 
 
-class _Reading:
-    """A thread that reads the inputs."""
+def _ahead(read_file: ReadFile, pool: ThreadPoolExecutor) -> ReadFile:
+    """Return a reader whose next batch is decoded and viewed while the last one is merged."""
 
-    def __init__(self, inputs: InputView) -> None:
-        self._inputs = inputs
-        self._error: BaseException | None = None
-        self._thread = threading.Thread(target=self._run, daemon=True, name="packstone-view")
-        self._thread.start()
+    def read(file: InputFile, schema: pa.Schema, *, batch_bytes: int, widths: RowWidths) -> Iterator[pa.RecordBatch]:
+        return read_one_ahead(read_file(file, schema, batch_bytes=batch_bytes, widths=widths), pool)
 
-    def finish(self) -> None:
-        """Wait until everything is read; raise the error that ended the thread, if any."""
-        self._thread.join()
-        if self._error is not None:
-            raise self._error
-
-    def abandon(self) -> None:
-        """Stop the thread and discard its result."""
-        self._inputs.stop()
-        self._thread.join()
-
-    def _run(self) -> None:
-        try:
-            self._inputs.read()
-        except BaseException as caught:  # noqa: BLE001 - ``finish`` raises it again
-            self._error = caught
+    return read
 
 
 _READ_SHARE = 16  # a batch takes 1/16 of the memory, because some are decoded ahead
