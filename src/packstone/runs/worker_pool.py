@@ -181,8 +181,11 @@ class WorkerPool:
 
     def _start_worker(self) -> Connection:
         with finish_first():
-            if self._server is None or not self._server.is_running():
-                self._server = _ForkServer()
+            if self._server is not None:
+                with contextlib.suppress(OSError):
+                    return self._server.fork(self._greeting)
+                self._server.close()  # it was killed
+            self._server = _ForkServer()
             return self._server.fork(self._greeting)
 
     def _hear(self, connection: Connection, tally: _Tally) -> None:
@@ -239,18 +242,14 @@ class _ForkServer:
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
             theirs.close()
 
-    def is_running(self) -> bool:
-        """Whether it has not ended."""
-        return self._process.poll() is None
-
     def fork(self, greeting: tuple[Any, ...]) -> Connection:
-        """Start a worker and send it these messages; if it dies, the other side of the connection is closed."""
+        """Start a worker and send it these messages; OSError if the server was killed."""
         mine, theirs = socket.socketpair()
         connection = Connection(mine.detach())
-        with theirs, contextlib.suppress(OSError):
+        with theirs:
             socket.send_fds(self._control, [b"w"], [theirs.fileno()])
-            for message in greeting:
-                connection.send(message)
+        for message in greeting:
+            connection.send(message)
         return connection
 
     def close(self) -> None:
