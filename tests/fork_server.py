@@ -6,6 +6,7 @@ imported everything and started nothing, takes milliseconds.
 
 import json
 import os
+import pickle
 import sys
 import tempfile
 import time
@@ -29,7 +30,7 @@ from packstone.runs.interrupts import interruptible
 from packstone.runs.liveness import ProcessIdentity
 from packstone.runs.owner import Owner, claim
 from packstone.storage import local
-from packstone.storage.faulty import Action, Fault, FaultyFileIO, Moment
+from packstone.storage.faulty import Action, Fault, FaultyFileIO, Moment, PowerCutFileIO
 from packstone.storage.hdfs import HdfsFileIO
 from packstone.storage.hdfs_connection import HdfsSettings
 from packstone.storage.local import LocalFileIO
@@ -60,6 +61,15 @@ def restore(io, path, run):
 def clean(io, path):
     """Remove originals."""
     return Table(path, io=io).clean().to_json()
+
+
+def with_power_cuts(_io, command, *, path, root, vault, states, **arguments):
+    """Make a call, and write down what a power cut would leave after each of its steps."""
+    io = PowerCutFileIO(root=root, vault=vault)
+    try:
+        return globals()[command](io, path, **arguments)
+    finally:
+        Path(states).write_bytes(pickle.dumps(io.states))
 
 
 def claim_each(io, folders, start, interval, rivals):

@@ -141,7 +141,7 @@ def test_health_tells_of_an_unfinished_swap(packstone, lake):
     lake.parquet("dt=1")
     run = run_of(packstone, lake)
     records = lake.root / ".packstone" / "orders" / "runs" / run
-    (records / "dt=1~1.done.json").unlink()
+    (records / "wave-0001.marks.json").unlink()
     (records / "ended.json").unlink()
     (hazard,) = packstone("health", lake.table, "--format", "json").json["hazards"]
     assert hazard["hazard"] == "unfinished-swap"

@@ -186,7 +186,7 @@ def test_a_signal_during_a_conflict_is_not_forgotten(lake, packstone, monkeypatc
 
     class Both(FaultyFileIO):
         def _step(self, name, path, act, *, torn=None):
-            if path.endswith("dt=1~1.intent.json"):
+            if path.endswith("wave-0001.intent.json"):
                 os.utime(lake.table / "dt=1" / "part-00002.parquet")
                 signal.raise_signal(signal.SIGTERM)
             super()._step(name, path, act, torn=torn)

@@ -63,7 +63,7 @@ def test_killed_at_every_step_of_a_switch_on_s3(seaweed, make, lake, tmp_path, c
     options = {"target_bytes": 10_000}
     path, io = make(seaweed, "whole")
     steps = children.run("location_compact", path=path, env=seaweed.env, **options)["steps"]
-    ends = [at for at, name in enumerate(steps) if name.endswith(("dt=1~1.intent.json", "dt=1~1.done.json"))]
+    ends = [at for at, name in enumerate(steps) if name.endswith(("wave-0001.intent.json", "wave-0001.marks.json"))]
     assert len(ends) == 2
     for step in range(ends[0], ends[1] + 1):
         where = f"killed after step {step}: {steps[step]}"

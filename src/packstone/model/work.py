@@ -146,6 +146,8 @@ class Commit:
 
     committed: Mapping[str, tuple[UnitOutcome, ...]]
     lost: Mapping[str, str] = field(default_factory=dict)  # part -> why; the others are committed nevertheless
+    conflicts: Mapping[str, str] = field(default_factory=dict)  # as lost, but such a part is not planned again
+    failed: Mapping[str, str] = field(default_factory=dict)  # part -> why; it may be half-done
     reader_gap_ms: float = 0.0  # of swaps in place: how long a reader could see too few files
     version: int | None = None  # the snapshot or the status that was published
 

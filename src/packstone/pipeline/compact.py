@@ -39,7 +39,7 @@ from packstone.model.unit import OutputT, UnitStatus
 from packstone.model.work import PlanT, UnitT, Work
 from packstone.runs.clock import now_utc
 from packstone.runs.folder import PartRecord, WaveRecord
-from packstone.runs.interrupts import Interrupted, finish_first, is_interruption
+from packstone.runs.interrupts import Interrupted, finish_first, is_interruption, is_urgent
 from packstone.runs.reuse import FinishedUnits, reuse_job
 from packstone.runs.tasks import pack_units, read_finished
 
@@ -148,16 +148,20 @@ class Compaction(Generic[PlanT, UnitT, OutputT]):
 
     def _run_rounds(self, plans: Callable[[int], Iterator[PlanT | Skipped]]) -> None:
         for number in count(1):
-            is_offered = False
+            is_offered, units, size_bytes = False, 0, 0
             wave: list[Work[PlanT, UnitT, OutputT]] = []
             for plan in plans(number):
                 if isinstance(plan, Skipped):
                     self.tally.skipped.append(plan)
                     continue
                 is_offered = True
-                self._admit(Work(plan=plan), wave)
-                if self._is_full(wave):
+                if not self._admit(Work(plan=plan), wave):
+                    continue
+                units, size_bytes = units + wave[-1].plan.unit_count, size_bytes + wave[-1].plan.read_bytes
+                if self._is_full(units, size_bytes):
                     wave = self._run_wave(wave)
+                    units = sum(work.plan.unit_count for work in wave)
+                    size_bytes = sum(work.plan.read_bytes for work in wave)
             self.tally.is_planned = True
             while wave:
                 wave = self._run_wave(wave)
@@ -175,12 +179,9 @@ class Compaction(Generic[PlanT, UnitT, OutputT]):
             wave.append(work)
         return is_admitted
 
-    def _is_full(self, wave: Sequence[Work[PlanT, UnitT, OutputT]]) -> bool:
+    def _is_full(self, units: int, size_bytes: int) -> bool:
         limits = self.table.wave
-        return (
-            sum(work.plan.unit_count for work in wave) >= limits.units
-            or sum(work.plan.read_bytes for work in wave) >= limits.size_bytes
-        )
+        return units >= limits.units or size_bytes >= limits.size_bytes
 
     def _skip(self, what: str, why: str, kind: SkipKind) -> None:
         self.tally.skipped.append(Skipped(what=what, why=why, kind=kind))
@@ -219,17 +220,12 @@ class Compaction(Generic[PlanT, UnitT, OutputT]):
             _LOG.info("%s: wave %d, %d parts, %d bytes", self.run.id, self._waves, len(self._open), read_bytes)
             self._write()
             self._is_written = True
-            for group in self._groups(self._open):
-                self._finish(group, following)
+            self._finish(list(self._open), following)
         except BaseException as error:
             self._end_wave(error)
             raise
         self.run.remove_wave_staging(self._waves)
         return following
-
-    def _groups(self, works: Sequence[Work[PlanT, UnitT, OutputT]]) -> list[list[Work[PlanT, UnitT, OutputT]]]:
-        """Group the works that are committed together."""
-        return [list(works)] if self.table.one_commit else [[work] for work in works]
 
     def _write(self) -> None:
         """Run stage after stage until every part can be committed."""
@@ -369,19 +365,22 @@ class Compaction(Generic[PlanT, UnitT, OutputT]):
                 why = f"{len(unit.input_files)} files cannot be written back identically: {why}"
             self._skip(self.table.label(work.part, name), why, kinds.get(result.status, SkipKind.FAILED))
 
-    def _finish(self, group: list[Work[PlanT, UnitT, OutputT]], following: list[Work[PlanT, UnitT, OutputT]]) -> None:
-        """Commit the works of a group that wrote something; plan each once more, or release it."""
+    def _finish(self, works: list[Work[PlanT, UnitT, OutputT]], following: list[Work[PlanT, UnitT, OutputT]]) -> None:
+        """Commit the works of a wave that wrote something; plan each once more, or release it."""
         lost: dict[str, str] = {}
-        written = [work for work in group if work.is_written]
+        written = [work for work in works if work.is_written]
         if not self.table.whole_parts:
-            for work in group:
+            for work in works:
                 self._note_failures(work)
+        going_on = [work for work in works if not work.is_written]
         if written:
             commit = self._commit(written)
-            if commit is None:
+            if commit is not None:
+                lost.update(commit.lost)
+                going_on += [work for work in written if work.part in commit.committed or work.part in lost]
+            elif self.table.one_commit:
                 return
-            lost.update(commit.lost)
-        for work in group:
+        for work in going_on:
             if work.part in lost:
                 self.table.discard(work, self.run)
             self._go_on(work, lost.get(work.part), following)
@@ -399,6 +398,7 @@ class Compaction(Generic[PlanT, UnitT, OutputT]):
                     self._record_wave(works)
                 commit = table.commit(works, self.run)
                 self._note_commit(commit, works)
+                self._note_unpublished(commit, works)
             except ConflictError as conflict:
                 self.run.forget_wave(self._waves)
                 for work in works:
@@ -411,10 +411,7 @@ class Compaction(Generic[PlanT, UnitT, OutputT]):
                     raise
                 why = error.message if isinstance(error, PackstoneError) else storage_sentence(error)
                 for work in works:
-                    self._skip(work.part, why, SkipKind.FAILED)
-                    self._open.remove(work)
-                self.run.keep_staging = True
-                self._release([work.plan for work in works], unfinished=True)
+                    self._leave(work, why)
                 return None
             except BaseException as error:
                 self._give_up(error)
@@ -455,6 +452,22 @@ class Compaction(Generic[PlanT, UnitT, OutputT]):
             else:
                 self.run.forget_wave(self._waves)
 
+    def _note_unpublished(self, commit: Commit, works: Sequence[Work[PlanT, UnitT, OutputT]]) -> None:
+        """Drop the parts that were in conflict, and leave those that failed as they are."""
+        for work in works:
+            if work.part in commit.conflicts:
+                self._skip(work.part, commit.conflicts[work.part], SkipKind.CONFLICT)
+                self._drop(work)
+            elif work.part in commit.failed:
+                self._leave(work, commit.failed[work.part])
+
+    def _leave(self, work: Work[PlanT, UnitT, OutputT], why: str) -> None:
+        """Release a part whose commit may be half-done; what was staged for it stays."""
+        self._skip(work.part, why, SkipKind.FAILED)
+        self._open.remove(work)
+        self.run.keep_staging = True
+        self._release([work.plan], unfinished=True)
+
     def _go_on(
         self,
         work: Work[PlanT, UnitT, OutputT],
@@ -483,7 +496,7 @@ class Compaction(Generic[PlanT, UnitT, OutputT]):
 
     def _end_wave(self, error: BaseException) -> None:
         """Discard the open works; after an interrupt, first publish those that are written and proved."""
-        if is_interruption(error):
+        if is_interruption(error) and not is_urgent():
             try:
                 self._publish_finished()
             except BaseException as second:
@@ -497,8 +510,8 @@ class Compaction(Generic[PlanT, UnitT, OutputT]):
         if not self._is_written:
             self._take_finished()
         finished = [work for work in list(self._open) if self._is_written or self._is_finished(work)]
-        for group in self._groups(finished) if finished else ():
-            self._finish(group, [])
+        if finished:
+            self._finish(finished, [])
 
     def _take_finished(self) -> None:
         """Read the results of finished units whose task or job had not ended: each unit leaves its own result."""

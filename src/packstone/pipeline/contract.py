@@ -36,7 +36,7 @@ class FamilyTable(Protocol[PlanT, UnitT, OutputT, DetailT]):
     job: Job[Any, UnitT, OutputT]
     detail: type[DetailT]  # what a saved plan stores for a part
     wave: WaveLimits
-    one_commit: bool  # a wave is one commit; otherwise each part is
+    one_commit: bool  # a wave is published completely or not at all; otherwise each part is
     whole_parts: bool  # a failed unit fails its whole part; otherwise only itself
     totals: Totals
 
@@ -116,10 +116,12 @@ class FamilyTable(Protocol[PlanT, UnitT, OutputT, DetailT]):
         ...
 
     def commit(self, works: Sequence[Work[PlanT, UnitT, OutputT]], run: Run) -> Commit:
-        """Publish the works.
+        """Publish the works of a wave; signals wait until it returns.
 
         CommitUnknownError means that the commit may have happened: look before a retry. After any other error nothing
-        was published, and the outputs may be removed.
+        was published, and the outputs may be removed. Where a wave is not one commit, a part that cannot be published
+        is in ``Commit.conflicts`` or ``Commit.failed``, and after a second signal (``is_urgent``) no further part is
+        begun.
         """
         ...
 

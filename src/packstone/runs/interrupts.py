@@ -33,11 +33,13 @@ class Received:
     """The first signal that interrupted a command, if one did."""
 
     number: int | None = None
+    count: int = 0  # of all signals that interrupted it
 
 
 class _State:
     deferring = 0  # nested `finish_first` blocks of the main thread
     held_back: int | None = None
+    held_count = 0
     received: Received | None = None  # of the running command
 
 
@@ -85,13 +87,20 @@ def finish_first() -> Iterator[None]:
                 signal.signal(number, handler)
         held_back = _State.held_back
         if is_outermost and held_back is not None:
-            _State.held_back = None
+            if _State.received is not None:
+                _State.received.count += _State.held_count - 1
+            _State.held_back, _State.held_count = None, 0
             signal.raise_signal(held_back)
 
 
 def interrupting_signal() -> int | None:
     """The number of the first signal that interrupted the running command; None if none did."""
     return _State.received.number if _State.received is not None else None
+
+
+def is_urgent() -> bool:
+    """Whether a second signal came: what has not begun to be published must not be published any more."""
+    return _State.held_count + (_State.received.count if _State.received is not None else 0) > 1
 
 
 def is_interruption(error: BaseException, received: Received | None = None) -> bool:
@@ -112,6 +121,8 @@ def _interrupt(number: int, frame: FrameType | None) -> None:
     if _is_importing(frame):
         _send_again(number)
         return
+    if _State.received is not None:
+        _State.received.count += 1
     raise Interrupted
 
 
@@ -133,8 +144,11 @@ def _interrupt_again(unraisable: sys.UnraisableHookArgs) -> None:
     if unraisable.exc_type is not Interrupted:
         sys.__unraisablehook__(unraisable)
         return
+    if _State.received is not None:
+        _State.received.count -= 1
     _send_again(interrupting_signal() or signal.SIGTERM)
 
 
 def _hold_back(number: int, _frame: FrameType | None) -> None:
     _State.held_back = number
+    _State.held_count += 1

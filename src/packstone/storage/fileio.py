@@ -117,7 +117,10 @@ class FileIO(Protocol):
         ...
 
     def move(self, source: str, target: str) -> None:
-        """Step: rename within the store; FileExistsError if the target exists, and then nothing changed."""
+        """Step: rename within the store; FileExistsError if the target exists, and then nothing changed.
+
+        A power cut before ``sync_dir`` may leave the file under its old name, its new name or both, never under none.
+        """
         ...
 
     def remove(self, path: str) -> None:

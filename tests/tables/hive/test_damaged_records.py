@@ -107,9 +107,15 @@ def scene(made, monkeypatch):
 
 
 def intent_of(scene: Scene, partition: str) -> Path:
-    """The intent of a partition's swap."""
-    (path,) = scene.state.glob(f"runs/*/{partition}~1.intent.json")
-    return path
+    """The journal of the run that merged a partition, which merged no other."""
+    journals = scene.seed.glob("lake/.packstone/t/runs/*/wave-0001.intent.json")
+    found = {json.loads(path.read_bytes())["swaps"][0]["partition"]: path for path in journals}
+    return scene.root / found[partition].relative_to(scene.seed)
+
+
+def edit_intent(path: Path, change: Callable[[dict[str, Any]], Any]) -> None:
+    """Change the one intent of a journal."""
+    edit_record(path, lambda record: change(record["swaps"][0]))
 
 
 def run_of(scene: Scene, partition: str) -> str:
@@ -200,7 +206,7 @@ WAYS = list(
 def test_a_record_that_leads_elsewhere_is_damaged(scene, way, partition):
     """Even if its digest fits: nothing outside is touched, and every command says which record it is."""
     path = intent_of(scene, partition)
-    edit_record(path, lambda record: hostile(record, scene)[way]())
+    edit_intent(path, lambda record: hostile(record, scene)[way]())
     before, rows = scene.outside(), scene.all_lines()
     pending = partition == "dt=2"
     for command in ("recover", "compact", "health", "clean") if pending else ("clean", "verify", "restore"):
@@ -252,7 +258,7 @@ ODD_KINDS = ("pipe", "folder", "endless", "huge")
 
 
 @pytest.mark.parametrize("kind", ODD_KINDS)
-@pytest.mark.parametrize("name", ["run.json", "dt=2~1.intent.json"])
+@pytest.mark.parametrize("name", ["run.json", "wave-0001.intent.json"])
 def test_what_is_not_a_record_is_one_sentence(scene, name, kind):
     """A pipe, a folder, a device or a huge file in the place of a record stops no command and fills no memory."""
     path = intent_of(scene, "dt=2").with_name(name)
@@ -356,7 +362,7 @@ def test_an_original_that_was_lost_from_the_backup(scene, lost, tree):
 def test_a_merged_file_that_no_record_names(scene, name):
     """A record with another name for its output: the originals do not return beside the rows that are there."""
     path = intent_of(scene, "dt=1")
-    edit_record(path, lambda record: record["outputs"][0].update(name=name.format(record["outputs"][0]["name"])))
+    edit_intent(path, lambda record: record["outputs"][0].update(name=name.format(record["outputs"][0]["name"])))
     before = scene.rows()
     assert "no record of the run names it" in call(scene, "restore")
     assert [row for row in scene.rows() if row.startswith("dt=1")] == [row for row in before if row.startswith("dt=1")]

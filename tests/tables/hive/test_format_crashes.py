@@ -105,7 +105,7 @@ def kill_at(scene, children, call, *, start="start", moment="after", wanted=lamb
 
 def is_of_swap(name):
     """Whether a step moves data or marks a swap."""
-    return name.startswith("move") or "intent.json" in name or "done.json" in name
+    return name.startswith("move") or any(fact in name for fact in ("intent.json", "done.json", "marks.json"))
 
 
 @pytest.mark.slow

@@ -165,10 +165,10 @@ def check_compaction(scene, where):
 
 
 def test_killed_at_every_step_of_a_switch(scene, children):
-    """From the intent of a partition to its last mark, whatever step it is killed at, nothing is lost or doubled."""
+    """From the intents of a wave to its marks, whatever step it is killed at, nothing is lost or doubled."""
     steps = list(enumerate(children.run("location_compact", path=scene.path, **MERGE)["steps"]))
     scene.set_back()
-    ends = [at for at, name in steps if name.endswith(("dt=1~1.intent.json", "dt=1~1.done.json"))]
+    ends = [at for at, name in steps if name.endswith(("wave-0001.intent.json", "wave-0001.marks.json"))]
     assert len(ends) == 2
     switch = steps[ends[0] : ends[1] + 1]
     assert any("catalog" in name for _, name in switch)

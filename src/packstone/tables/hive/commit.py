@@ -1,24 +1,27 @@
-"""Publish one partition of a run: claim it, list it again, record the intent, swap or relocate."""
+"""Publish the partitions of a wave: claim them, record all intents, list each again, swap or relocate it."""
 
 from __future__ import annotations
 
+import contextlib
 import posixpath
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field, replace
+from itertools import count
+from typing import TYPE_CHECKING, Final
 
-from packstone.errors import ConflictError, RefusedError
+from packstone.errors import ConflictError, PackstoneError, RefusedError, storage_sentence
 from packstone.runs import owner as ownership
 from packstone.runs.clock import now_seconds
+from packstone.runs.interrupts import is_urgent
 from packstone.runs.owner import Owner
 from packstone.storage.fileio import EntryKind
 from packstone.storage.location import parse_location
-from packstone.tables.hive.journal import OutputFile, Relocation, SwapIntent
+from packstone.tables.hive.journal import OutputFile, Relocation, SwapIntent, check_not_exchanged, make_backup
 from packstone.tables.hive.listing import SUMMARY_NAMES, list_again
 from packstone.tables.hive.recover import find_unfinished
-from packstone.tables.hive.swap import commit_swap
+from packstone.tables.hive.swap import commit_swap, give_up
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from packstone.model.files import FileEntry
     from packstone.model.unit import StagedFile, UnitResult, UnitSpec
@@ -30,6 +33,7 @@ if TYPE_CHECKING:
     from packstone.tables.hive.relocate import LocationPublish
 
 _DAY_SECONDS = 86_400
+_JOURNAL_INPUTS: Final = 50_000  # files in one journal: some 20 MB, and a record has at most 256 MB
 
 
 @dataclass(slots=True)
@@ -38,6 +42,7 @@ class Claims:
 
     journal: Journal
     run: Run
+    waves: Iterator[int] = field(default_factory=lambda: count(1))  # numbers of journals
     _numbers: dict[str, int] = field(default_factory=dict)
 
     def claim(self, partition: str) -> None:
@@ -77,56 +82,203 @@ class Claims:
             self.release(partition, unfinished=unfinished)
 
 
-def second_listing(journal: Journal, before: PartitionListing) -> PartitionListing:
+def second_listing(
+    journal: Journal, before: PartitionListing, *, quiet: dict[str, Entry] | None = None
+) -> PartitionListing:
     """List a partition again, as late as possible; ConflictError if it was dropped."""
     try:
-        return list_again(journal.io, journal.layout.root, before, now_seconds=now_seconds())
+        return list_again(journal.io, journal.layout.root, before, now_seconds=now_seconds(), quiet=quiet)
     except FileNotFoundError:
         raise ConflictError(f"{before.directory} was removed while it was being merged.") from None
 
 
-def commit_partition(
-    claims: Claims,
-    listing: PartitionListing,
-    *,
-    written: list[UnitSpec],
-    results: Mapping[int, UnitResult[StagedFile]],
-    number: int,
-    options: HiveOptions,
-    publish: LocationPublish | None = None,
-    copied: Mapping[FileEntry, str] | None = None,
-) -> float:
-    """Swap a partition's merged files in, or publish a new folder; return the milliseconds readers could see a gap."""
-    journal, run = claims.journal, claims.run.id
-    claims.check_owned(listing.partition)
-    again = second_listing(journal, listing)
-    if again.writing is not None:
-        raise ConflictError(f"{again.writing}; nothing was changed there")
-    if again.refused is not None:
-        raise ConflictError(f"{listing.directory} must no longer be merged: {again.refused}")
-    if publish is not None:
-        # Only copies of files that are unchanged since.
-        now = {file.name: (copied or {})[file] for file in again.files if file in (copied or {})}
-        merged = _Merged(written=written, results=results, copied=now)
-        return _publish_folder(claims, again, merged=merged, options=options, publish=publish)
-    backup = journal.layout.backup(run, backup_root=options.backup_root)
-    intent = SwapIntent(
-        run=run,
-        number=number,
-        partition=listing.partition,
-        directory=listing.directory,
-        backup_directory=f"{backup}/{listing.partition}".rstrip("/"),
-        inputs=tuple(file for spec in written for file in spec.inputs),
-        outputs=tuple(_output(spec, results[spec.number]) for spec in written),
-        summaries=_summaries(journal, listing),
-        keep_until=now_seconds() + options.keep_days * _DAY_SECONDS,
-    )
-    return commit_swap(
-        journal,
-        intent,
-        now_seconds=now_seconds(),
-        check_ours=lambda: claims.check_owned(listing.partition),
-    )
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Publication:
+    """One partition of a wave that is ready to be published."""
+
+    listing: PartitionListing
+    folder: Entry | None  # of the partition, before anything was read
+    written: list[UnitSpec]
+    results: Mapping[int, UnitResult[StagedFile]]
+    number: int
+    copied: Mapping[FileEntry, str]  # staged copies of files that are not merged, for a new folder
+
+
+@dataclass(slots=True, kw_only=True)
+class WaveOutcome:
+    """What became of the partitions of a wave; those that are in none of these were not begun."""
+
+    gaps_ms: dict[str, float] = field(default_factory=dict)  # published, with the time readers could see a gap
+    conflicts: dict[str, str] = field(default_factory=dict)
+    failed: dict[str, str] = field(default_factory=dict)  # may be half-done
+
+
+@dataclass(frozen=True, slots=True)
+class WaveCommit:
+    """Publishes the partitions of a wave: all intents are recorded together, then they are swapped one by one.
+
+    A conflict or a failure costs its own partition only. After a second signal no further partition is begun.
+    """
+
+    claims: Claims
+    options: HiveOptions
+    publish: LocationPublish | None
+    quiet: dict[str, Entry]  # folders above partitions that showed no writer; see ``list_again``
+
+    def commit(self, publications: Sequence[Publication]) -> WaveOutcome:
+        """Publish the partitions, in batches whose journal is a record of a usual size."""
+        outcome = WaveOutcome()
+        batch: list[Publication] = []
+        inputs = 0
+        for one in publications:
+            count = sum(len(spec.inputs) for spec in one.written)
+            if batch and inputs + count > _JOURNAL_INPUTS:
+                self._commit_batch(batch, outcome)
+                batch, inputs = [], 0
+            batch.append(one)
+            inputs += count
+        if batch:
+            self._commit_batch(batch, outcome)
+        return outcome
+
+    def _commit_batch(self, batch: Sequence[Publication], outcome: WaveOutcome) -> None:
+        journal = self.claims.journal
+        if is_urgent():
+            return
+        wave = next(self.claims.waves)
+        made: dict[str, None] = {}
+        ready: list[tuple[Publication, SwapIntent]] = []
+        for one in batch:
+            with self._noting(one, outcome):
+                ready.append((one, self._prepare(one, wave, made=made)))
+        if not ready:
+            return
+        intents = [intent for _, intent in ready]
+        for folder in sorted({posixpath.dirname(folder) for folder in made}):
+            journal.io.sync_dir(folder)
+        journal.write_intents(intents)
+        for one, intent in ready:
+            if is_urgent():
+                give_up(journal, intent, now_seconds=now_seconds(), why="interrupted")
+                continue
+            with self._noting(one, outcome):
+                outcome.gaps_ms[one.listing.partition] = self._publish(one, intent)
+        journal.close_wave(intents[0])
+
+    @contextlib.contextmanager
+    def _noting(self, one: Publication, outcome: WaveOutcome) -> Iterator[None]:
+        """Note why a partition is not published; the others go on."""
+        try:
+            yield
+        except ConflictError as conflict:
+            outcome.conflicts[one.listing.partition] = conflict.message
+        except PackstoneError as error:
+            outcome.failed[one.listing.partition] = error.message
+        except OSError as error:
+            outcome.failed[one.listing.partition] = storage_sentence(error)
+
+    def _prepare(self, one: Publication, wave: int, *, made: dict[str, None]) -> SwapIntent:
+        """Return the intent of a partition, and make its backup folder."""
+        journal, listing = self.claims.journal, one.listing
+        check_same_folder(journal.io, listing.directory, before=one.folder)
+        if self.publish is not None:
+            self.claims.check_owned(listing.partition)
+            intent = self._relocation(one, _still_mergeable(second_listing(journal, listing)), self.publish)
+        else:
+            intent = self._swap(one)
+        intent = replace(intent, wave=wave)
+        check_not_exchanged(journal.io, journal.layout, intent)
+        if self.publish is None:
+            make_backup(journal.io, journal.layout, intent, made=made)
+        return intent
+
+    def _publish(self, one: Publication, intent: SwapIntent) -> float:
+        journal, listing = self.claims.journal, one.listing
+
+        def check_ours() -> None:
+            self.claims.check_owned(listing.partition)
+
+        if self.publish is not None and intent.switch is not None:
+            from packstone.tables.hive.relocate import commit_relocation
+
+            # Only copies of files that are unchanged since.
+            copied = {file.name: one.copied[file] for file in intent.switch.copies if file in one.copied}
+            catalog, now = self.publish.catalog, now_seconds()
+            return commit_relocation(
+                journal, intent, catalog=catalog, now_seconds=now, check_ours=check_ours, copied=copied
+            )
+        return commit_swap(
+            journal,
+            intent,
+            now_seconds=now_seconds(),
+            check_ours=check_ours,
+            check_unchanged=lambda: self._check_unchanged(one, intent),
+        )
+
+    def _check_unchanged(self, one: Publication, intent: SwapIntent) -> None:
+        """ConflictError unless every input is still the file that was read, and nobody writes in the partition."""
+        journal = self.claims.journal
+        check_same_folder(journal.io, intent.directory, before=one.folder)
+        again = _still_mergeable(second_listing(journal, one.listing, quiet=self.quiet))
+        now = {file.name: (file.size_bytes, file.mtime_ns) for file in again.files}
+        for file in intent.inputs:
+            if now.get(file.name) != (file.size_bytes, file.mtime_ns):
+                raise ConflictError(f"{intent.place(file)} changed while it was being merged; nothing was changed.")
+
+    def _swap(self, one: Publication) -> SwapIntent:
+        journal, run, listing = self.claims.journal, self.claims.run.id, one.listing
+        backup = journal.layout.backup(run, backup_root=self.options.backup_root)
+        return SwapIntent(
+            run=run,
+            number=one.number,
+            partition=listing.partition,
+            directory=listing.directory,
+            backup_directory=f"{backup}/{listing.partition}".rstrip("/"),
+            inputs=tuple(file for spec in one.written for file in spec.inputs),
+            outputs=tuple(_output(spec, one.results[spec.number]) for spec in one.written),
+            summaries=_summaries(journal, listing),
+            keep_until=now_seconds() + self.options.keep_days * _DAY_SECONDS,
+        )
+
+    def _relocation(self, one: Publication, again: PartitionListing, publish: LocationPublish) -> SwapIntent:
+        from packstone.tables.hive.relocate import new_location
+
+        journal, run, listing = self.claims.journal, self.claims.run.id, again
+        name = listing.facts.name if listing.facts is not None else ""
+        old = publish.catalog.read_location(publish.table, name)
+        if old is None or parse_location(old).path != listing.directory:
+            raise ConflictError(f"{publish.table} {name or 'itself'} is no longer at {listing.directory}.")
+        inputs = tuple(file for spec in one.written for file in spec.inputs)
+        names = {file.name for file in inputs}
+        last = listing.partition or posixpath.basename(journal.layout.root)
+        folder = f"{journal.layout.versions}/{run}/{last}"
+        return SwapIntent(
+            run=run,
+            number=1,
+            partition=listing.partition,
+            directory=listing.directory,
+            backup_directory=listing.directory,
+            inputs=inputs,
+            outputs=tuple(_output(spec, one.results[spec.number]) for spec in one.written),
+            summaries=(),
+            keep_until=now_seconds() + self.options.keep_days * _DAY_SECONDS,
+            switch=Relocation(
+                table=publish.table,
+                name=name,
+                old_location=old,
+                new_location=new_location(old, listing.directory, folder),
+                folder=folder,
+                copies=tuple(file for file in listing.files if file.name not in names),
+            ),
+        )
+
+
+def _still_mergeable(listing: PartitionListing) -> PartitionListing:
+    if listing.writing is not None:
+        raise ConflictError(f"{listing.writing}; nothing was changed there")
+    if listing.refused is not None:
+        raise ConflictError(f"{listing.directory} must no longer be merged: {listing.refused}")
+    return listing
 
 
 def check_same_folder(io: FileIO, directory: str, *, before: Entry | None) -> None:
@@ -136,63 +288,6 @@ def check_same_folder(io: FileIO, directory: str, *, before: Entry | None) -> No
         raise ConflictError(f"{directory} was removed while it was being merged.")
     if now.kind is not EntryKind.DIRECTORY or (now.kind, now.identity) != (before.kind, before.identity):
         raise ConflictError(f"{directory} was exchanged for another {now.kind} while it was being merged.")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Merged:
-    """The staged files of a new folder."""
-
-    written: list[UnitSpec]
-    results: Mapping[int, UnitResult[StagedFile]]
-    copied: Mapping[str, str]
-
-
-def _publish_folder(
-    claims: Claims,
-    listing: PartitionListing,
-    *,
-    merged: _Merged,
-    options: HiveOptions,
-    publish: LocationPublish,
-) -> float:
-    from packstone.tables.hive.relocate import commit_relocation, new_location
-
-    journal, run = claims.journal, claims.run.id
-    name = listing.facts.name if listing.facts is not None else ""
-    old = publish.catalog.read_location(publish.table, name)
-    if old is None or parse_location(old).path != listing.directory:
-        raise ConflictError(f"{publish.table} {name or 'itself'} is no longer at {listing.directory}.")
-    inputs = tuple(file for spec in merged.written for file in spec.inputs)
-    names = {file.name for file in inputs}
-    last = listing.partition or posixpath.basename(journal.layout.root)
-    folder = f"{journal.layout.versions}/{run}/{last}"
-    intent = SwapIntent(
-        run=run,
-        number=1,
-        partition=listing.partition,
-        directory=listing.directory,
-        backup_directory=listing.directory,
-        inputs=inputs,
-        outputs=tuple(_output(spec, merged.results[spec.number]) for spec in merged.written),
-        summaries=(),
-        keep_until=now_seconds() + options.keep_days * _DAY_SECONDS,
-        switch=Relocation(
-            table=publish.table,
-            name=name,
-            old_location=old,
-            new_location=new_location(old, listing.directory, folder),
-            folder=folder,
-            copies=tuple(file for file in listing.files if file.name not in names),
-        ),
-    )
-    return commit_relocation(
-        journal,
-        intent,
-        catalog=publish.catalog,
-        now_seconds=now_seconds(),
-        check_ours=lambda: claims.check_owned(listing.partition),
-        copied=merged.copied,
-    )
 
 
 def check_backup_root(journal: Journal, backup_root: str | None, *, run: str) -> None:

@@ -1,18 +1,30 @@
-"""The journal of swaps: small files, one per fact, each written once and atomically.
+"""The journal of swaps: one file for the intents of a wave, and small files for later facts, each written atomically.
 
 An intent must name exactly the folders that the layout gives its run and partition, or it counts as damaged: a user who
 may write beside a table must not decide which files of others are moved or removed.
 
-A swap of one partition is named ``<partition>~<number>`` in its run's folder. Its state is the set of these files:
-``intent`` (what will be moved), then ``done`` or ``undone``; later ``restoring``, ``restored``, ``cleaned``, and
-``emptied`` (the new folder of an undone relocation).
+A swap of one partition is named ``<partition>~<number>`` in its run. Its state is a set of facts: ``intent`` (what
+will be moved), then ``done`` or ``undone``; later ``restoring``, ``restored``, ``cleaned``, and ``emptied`` (the new
+folder of an undone relocation).
+
+::
+
+    wave-0001.intent.json        the intents of all swaps of a wave, synced before the first file is moved
+    dt=1~1.done.json             a swap is done; not synced while its wave is being published
+    wave-0001.marks.json         all swaps of the wave that are done or undone, synced; the files above are removed
+    dt=1~1.restoring.json        and so on: facts that commands after the run add, each synced
+
+A power cut may take the ``done`` of swaps whose wave was not closed yet. Recovery does not need them: it finds the
+outputs in place and finishes such a swap by recording it. It does need them once the partition may change again, so a
+wave is closed before the run releases its partitions or plans them again.
 """
 
 from __future__ import annotations
 
 import posixpath
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
 
 from packstone.errors import CommitUnknownError, ConflictError
 from packstone.model.codec import (
@@ -35,11 +47,14 @@ from packstone.tables.hive.layout import KEPT_SUFFIX, TableLayout, partition_id
 from packstone.tables.hive.listing import SUMMARY_NAMES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from packstone.storage.fileio import FileIO
 
 _INTENT = ".intent.json"
+_WAVE: Final = re.compile(r"wave-([0-9]{4,9})\.intent\.json")
+_SETTLED: Final = ("done", "undone")  # the facts that end the swaps of a wave
+_CACHED_WAVES: Final = 4
 _BACKUP_NOTE = ".packstone-backup.json"
 
 
@@ -104,6 +119,7 @@ class SwapIntent:
     summaries: tuple[AbsolutePath, ...]
     keep_until: Seconds
     switch: Relocation | None = None
+    wave: Count = 0  # the number of the journal file that holds it; 0: a file of its own, as earlier versions wrote
 
     def __post_init__(self) -> None:
         """Check that every input is in exactly one output, and that no output name occurs twice."""
@@ -140,6 +156,23 @@ class SwapIntent:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class WaveIntents:
+    """The intents of the swaps of a wave, in the order in which they are published."""
+
+    run: RunId
+    wave: Count
+    swaps: tuple[SwapIntent, ...]
+
+    def __post_init__(self) -> None:
+        """Check that every swap belongs to the wave, and that none occurs twice."""
+        for swap in self.swaps:
+            if (swap.run, swap.wave) != (self.run, self.wave):
+                raise ValueError(f"swaps: {swap.key} is of wave {swap.wave} of run {swap.run}")
+        if len({swap.key for swap in self.swaps}) != len(self.swaps) or not self.swaps:
+            raise ValueError("swaps: there is none, or one occurs twice")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class BackupNote:
     """A note in a backup folder outside the state folder: it proves that somebody with write access made it ours."""
 
@@ -147,10 +180,14 @@ class BackupNote:
     table: AbsolutePath
 
 
-def make_backup(io: FileIO, layout: TableLayout, intent: SwapIntent) -> None:
-    """Create the backup folder of a swap; a folder that the user chose gets a note that it is ours."""
+def make_backup(io: FileIO, layout: TableLayout, intent: SwapIntent, *, made: dict[str, None]) -> None:
+    """Create the backup folder of a swap; a folder that the user chose gets a note that it is ours.
+
+    ``made``: the backup folders that exist already. New ones are added, and are not durable until the caller syncs the
+    folders that contain them: one sync serves many partitions.
+    """
     home = _backup_of_run(intent)
-    _make_backup_folders(io, layout, intent)
+    _make_backup_folders(io, layout, intent, made=made)
     if home != layout.backup(intent.run) and io.stat(f"{home}/{_BACKUP_NOTE}") is None:
         io.replace(f"{home}/{_BACKUP_NOTE}", dump_record(BackupNote(run=intent.run, table=layout.root)))
 
@@ -162,17 +199,22 @@ def make_backup_again(io: FileIO, layout: TableLayout, intent: SwapIntent) -> No
             f"The backup folder {intent.backup_directory} of run {intent.run} is gone; nothing was changed. Create "
             "it, and run `packstone recover` again."
         )
-    _make_backup_folders(io, layout, intent)
+    _make_backup_folders(io, layout, intent, made=None)
 
 
-def _make_backup_folders(io: FileIO, layout: TableLayout, intent: SwapIntent) -> None:
-    """Create the folders of a backup, each as private as the folder that its files come from."""
+def _make_backup_folders(io: FileIO, layout: TableLayout, intent: SwapIntent, *, made: dict[str, None] | None) -> None:
+    """Create the folders of a backup, each as private as the folder its files come from; durable without ``made``."""
     home, root = _backup_of_run(intent), intent.directory.removesuffix(f"/{intent.partition}")
     names = intent.partition.split("/") if intent.partition else []
     for depth in range(len(names) + 1):
         below = "".join(f"/{name}" for name in names[:depth])
+        if made is not None and f"{home}{below}" in made:
+            continue
         source = next((path for path in (f"{root}{below}", layout.root) if io.stat(path) is not None), None)
-        io.make_dirs(f"{home}{below}", like=None if source is None else io.read_permissions(source))
+        like = None if source is None else io.read_permissions(source)
+        io.make_dirs(f"{home}{below}", like=like, durable=made is None or depth == 0)
+        if made is not None:
+            made[f"{home}{below}"] = None
 
 
 def remove_empty_backup(io: FileIO, intent: SwapIntent) -> None:
@@ -218,27 +260,33 @@ def check_not_exchanged(io: FileIO, layout: TableLayout, intent: SwapIntent) -> 
         raise ConflictError(f"{exchanged}; nothing was changed.")
 
 
-def _check_folders(io: FileIO, layout: TableLayout, intent: SwapIntent, *, is_settled: bool) -> None:
+def _check_folders(io: FileIO, layout: TableLayout, intent: SwapIntent, *, is_settled: Callable[[], bool]) -> None:
     """ValueError unless every folder that an intent names is one that the layout gives its run and partition.
 
-    ``is_settled``: it was undone, restored or cleaned, so its backup and the note in it are gone and are not checked.
+    ``is_settled``: whether it was undone, restored or cleaned: its backup and the note in it are gone, and not checked.
     """
     if not layout.is_folder_of(intent.directory, intent.partition):
         raise ValueError(f"{intent.directory} is not the folder of partition {intent.partition!r}")
     for output in intent.outputs:
         if not output.staged_path.startswith(f"{layout.staging(intent.run)}/"):
             raise ValueError(f"{output.staged_path} is not in the staging folder of run {intent.run}")
-    for path in intent.summaries:
-        folder, name = posixpath.split(path)
-        if name not in SUMMARY_NAMES or folder not in {intent.directory, layout.root}:
-            raise ValueError(f"{path} is not a summary file of the partition")
+    _check_summaries(layout, intent)
     if intent.switch is not None:
         if intent.backup_directory != intent.directory:
             raise ValueError("the backup of a partition with a new location is not its old folder")
         if intent.switch.folder != layout.version(intent.run, intent.partition):
             raise ValueError(f"{intent.switch.folder} is not where run {intent.run} publishes")
-    elif not is_settled and _backup_of_run(intent) != layout.backup(intent.run):
-        _check_backup_elsewhere(io, layout, intent)
+    else:
+        is_ours = intent.backup_directory == f"{layout.backup(intent.run)}/{intent.partition}".rstrip("/")
+        if not is_ours and not is_settled():
+            _check_backup_elsewhere(io, layout, intent)
+
+
+def _check_summaries(layout: TableLayout, intent: SwapIntent) -> None:
+    for path in intent.summaries:
+        folder, name = posixpath.split(path)
+        if name not in SUMMARY_NAMES or folder not in {intent.directory, layout.root}:
+            raise ValueError(f"{path} is not a summary file of the partition")
 
 
 def _check_backup_elsewhere(io: FileIO, layout: TableLayout, intent: SwapIntent) -> None:
@@ -284,34 +332,135 @@ class Mark:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SwapMark:
+    """The fact that ended a swap of a wave."""
+
+    key: Name
+    name: Name
+    mark: Mark
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WaveMarks:
+    """The facts that ended the swaps of a wave."""
+
+    run: RunId
+    wave: Count
+    swaps: tuple[SwapMark, ...]
+
+    def __post_init__(self) -> None:
+        """Check that every fact is one that ends a swap."""
+        for swap in self.swaps:
+            if swap.name not in _SETTLED:
+                raise ValueError(f"swaps: {swap.name!r} does not end a swap")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Journal:
     """The journal of one table."""
 
     io: FileIO
     layout: TableLayout
+    _unsynced: dict[str, SwapMark] = field(default_factory=dict, compare=False, repr=False)  # of the wave being written
+    _cache: dict[str, tuple[Any, Any]] = field(default_factory=dict, compare=False, repr=False)  # path -> stat, value
 
-    def write_intent(self, intent: SwapIntent) -> None:
-        """Record what will be moved, before anything is."""
-        self.io.write_new(self._path(intent, "intent"), dump_record(intent))
+    def write_intents(self, intents: Sequence[SwapIntent]) -> None:
+        """Record what the swaps of a wave will move, before anything is moved."""
+        first = intents[0]
+        record = WaveIntents(run=first.run, wave=first.wave, swaps=tuple(intents))
+        path = self._wave_path(first, "intent")
+        self.io.write_new(path, dump_record(record))
+        self._keep(path, _by_partition(record))
+        self._unsynced.clear()
 
-    def write_mark(self, intent: SwapIntent, name: str, mark: Mark) -> None:
-        """Record a fact; a fact that is already recorded stays as it is."""
-        try:
-            self.io.write_new(self._path(intent, name), dump_record(mark))
-        except FileExistsError:
-            return
-
-    def read_mark(self, intent: SwapIntent, name: str) -> Mark | None:
-        """Read a fact; None if it was not recorded."""
+    def write_mark(self, intent: SwapIntent, name: str, mark: Mark, *, durable: bool = True) -> None:
+        """Record a fact; a fact that is already recorded stays as it is. Not durable: until the wave is closed."""
+        if not durable:
+            self._unsynced[intent.key] = SwapMark(key=intent.key, name=name, mark=mark)
         path = self._path(intent, name)
         try:
-            return load_record(Mark, self.io.read_bytes(path), path=path)
+            self.io.write_new(path, dump_record(mark), durable=durable)
+        except FileExistsError:
+            if _is_lost(intent, name, self.io.read_bytes(path)):
+                self.io.replace(path, dump_record(mark), durable=durable)
+
+    def close_wave(self, intent: SwapIntent) -> None:
+        """Make the facts about the swaps of this intent's wave durable, in one file instead of one for each."""
+        marks = tuple(self._unsynced.values())
+        if not marks:
+            return
+        path = self._wave_path(intent, "marks")
+        self.io.write_new(path, dump_record(WaveMarks(run=intent.run, wave=intent.wave, swaps=marks)))
+        self._keep(path, {(one.key, one.name): one.mark for one in marks})
+        folder = self.layout.run(intent.run)
+        for mark in marks:
+            self.io.remove(f"{folder}/{mark.key}.{mark.name}.json")
+        self._unsynced.clear()
+
+    def read_mark(self, intent: SwapIntent, name: str) -> Mark | None:
+        """Read a fact; None if it was not recorded, or was lost in a power cut before its wave was closed."""
+        found = self._closed_marks(intent).get((intent.key, name)) if name in _SETTLED else None
+        if found is not None:
+            return found
+        path = self._path(intent, name)
+        try:
+            data = self.io.read_bytes(path)
         except FileNotFoundError:
             return None
+        return None if _is_lost(intent, name, data) else load_record(Mark, data, path=path)
 
     def has_mark(self, intent: SwapIntent, *names: str) -> bool:
         """Whether one of these facts was recorded."""
-        return any(self.io.stat(self._path(intent, name)) is not None for name in names)
+        return any(self._has_mark(intent, name) for name in names)
+
+    def _has_mark(self, intent: SwapIntent, name: str) -> bool:
+        if not intent.wave or name not in _SETTLED:
+            return self.io.stat(self._path(intent, name)) is not None
+        if (intent.key, name) in self._closed_marks(intent):
+            return True
+        try:
+            return not _is_lost(intent, name, self.io.read_bytes(self._path(intent, name)))
+        except FileNotFoundError:
+            return False
+
+    def _closed_marks(self, intent: SwapIntent) -> dict[tuple[str, str], Mark]:
+        """The facts about the swaps of an intent's wave; empty while it is not closed."""
+        if not intent.wave:
+            return {}
+        path = self._wave_path(intent, "marks")
+
+        def load(data: bytes) -> dict[tuple[str, str], Mark]:
+            found = load_record(WaveMarks, data, path=path)
+            if (found.run, found.wave) != (intent.run, intent.wave):
+                raise damaged(path, f"it is the record of wave {found.wave} of run {found.run}")
+            return {(one.key, one.name): one.mark for one in found.swaps}
+
+        marks: dict[tuple[str, str], Mark] = self._read_once(path, load) or {}
+        return marks
+
+    def _read_once(self, path: str, load: Callable[[bytes], Any]) -> Any:
+        """Read a file of a wave, which is written once, or return it from memory; None if it does not exist."""
+        found = self.io.stat(path)
+        if found is None:
+            return None
+        known = self._cache.get(path)
+        if known is not None and known[0] == found:
+            return known[1]
+        try:
+            value = load(self.io.read_bytes(path))
+        except FileNotFoundError:
+            return None
+        self._keep(path, value)
+        return value
+
+    def _keep(self, path: str, value: Any) -> None:
+        """Remember a file that was written or read just now; few are kept, because a wave may have many swaps."""
+        self._cache.pop(path, None)
+        while len(self._cache) >= 2 * _CACHED_WAVES:
+            self._cache.pop(next(iter(self._cache)))
+        found = self.io.stat(path)
+        if found is not None:
+            self._cache[path] = found, value
 
     @property
     def runs(self) -> RunFolders:
@@ -335,23 +484,58 @@ class Journal:
         return f"{self.layout.run(run)}/closed.json"
 
     def read_intents(self, run: str, *, partition: str | None = None) -> Iterator[SwapIntent]:
-        """Yield the swaps of a run, or of one partition of it, one at a time, in the order of their names."""
+        """Yield the swaps of a run, or of one partition of it, one at a time, wave by wave."""
         folder = self.layout.run(run)
         begin = "" if partition is None else f"{partition_id(partition)}~"
         names = (entry.name for entry in list_names(self.io, folder))
-        for name in sorted(name for name in names if name.endswith(_INTENT) and name.startswith(begin)):
-            yield self._read_intent(run, f"{folder}/{name}")
+        for name in sorted(name for name in names if name.endswith(_INTENT)):
+            path, wave = f"{folder}/{name}", _WAVE.fullmatch(name)
+            if wave is not None:
+                yield from self._read_wave(run, int(wave[1]), path=path, partition=partition)
+            elif name.startswith(begin):
+                intent = load_record(SwapIntent, self.io.read_bytes(path), path=path)
+                if (intent.run, intent.wave, f"{intent.key}{_INTENT}") != (run, 0, name):
+                    raise damaged(path, f"it is the record of {intent.key} of run {intent.run}")
+                yield self._checked(intent, path)
 
-    def _read_intent(self, run: str, path: str) -> SwapIntent:
-        intent = load_record(SwapIntent, self.io.read_bytes(path), path=path)
-        if (intent.run, f"{intent.key}{_INTENT}") != (run, posixpath.basename(path)):
-            raise damaged(path, f"it is the record of {intent.key} of run {intent.run}")
+    def _read_wave(self, run: str, wave: int, *, path: str, partition: str | None) -> Iterator[SwapIntent]:
+        def load(data: bytes) -> dict[str, list[SwapIntent]]:
+            found = load_record(WaveIntents, data, path=path)
+            if (found.run, found.wave) != (run, wave):
+                raise damaged(path, f"it is the record of wave {found.wave} of run {found.run}")
+            return _by_partition(found)
+
+        swaps: dict[str, list[SwapIntent]] = self._read_once(path, load) or {}
+        for group in swaps.values() if partition is None else (swaps.get(partition, []),):
+            for intent in group:
+                yield self._checked(intent, path)
+
+    def _checked(self, intent: SwapIntent, path: str) -> SwapIntent:
         try:
-            is_settled = self.has_mark(intent, "undone", "restored", "cleaned")
-            _check_folders(self.io, self.layout, intent, is_settled=is_settled)
+            _check_folders(
+                self.io,
+                self.layout,
+                intent,
+                is_settled=lambda: self.has_mark(intent, "undone", "restored", "cleaned"),
+            )
         except ValueError as error:
             raise damaged(path, error) from error
         return intent
 
     def _path(self, intent: SwapIntent, name: str) -> str:
         return f"{self.layout.run(intent.run)}/{intent.key}.{name}.json"
+
+    def _wave_path(self, intent: SwapIntent, name: str) -> str:
+        return f"{self.layout.run(intent.run)}/wave-{intent.wave:04d}.{name}.json"
+
+
+def _by_partition(record: WaveIntents) -> dict[str, list[SwapIntent]]:
+    found: dict[str, list[SwapIntent]] = {}
+    for swap in record.swaps:
+        found.setdefault(swap.partition, []).append(swap)
+    return found
+
+
+def _is_lost(intent: SwapIntent, name: str, data: bytes) -> bool:
+    """Whether a power cut took the content of a fact that was not synced."""
+    return bool(intent.wave) and name in _SETTLED and not data.strip(b"\0")

@@ -6,7 +6,8 @@ They live in the table's state folder (runs/state_folder.py)::
         owners/<partition>/000001.json       the run that owns the partition
         runs/<run>/run.json                  the run and its process
         runs/<run>/heartbeat                 its time shows that the process is alive
-        runs/<run>/<partition>~1.*.json      the journal of one swap
+        runs/<run>/wave-0001.*.json          the journal of the swaps of a wave
+        runs/<run>/<partition>~1.*.json      what happened to one swap since
         deaths/                              files that were being read when a process died
         staging/<run>/                       specs, results and outputs before they are published
         backup/<run>/<k=v>/<name>.kept       originals, until their retention expires

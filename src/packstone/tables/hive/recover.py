@@ -6,6 +6,7 @@ that arrived since are left alone (hazard 42).
 
 from __future__ import annotations
 
+import posixpath
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -62,6 +63,8 @@ def recover_table(
         if is_dead_run:
             journal.runs.fence(run)
         pending = list(_pending(journal, run))  # again: it may have continued until it was fenced
+        if not is_dead_run:
+            pending = _without_progress(journal, run, pending)
         done.extend(
             _recover_one(journal, intent, me=me, now_seconds=now_seconds, take_over=take_over, catalog=catalog)
             for intent in pending
@@ -233,6 +236,17 @@ def _is_pending(journal: Journal, intent: SwapIntent) -> bool:
     return not journal.has_mark(intent, "done", "undone")
 
 
+def _without_progress(journal: Journal, run: str, pending: list[SwapIntent]) -> list[SwapIntent]:
+    """The half-done swaps of a live run without those of its present wave, of which only the first is reported."""
+
+    def is_held(intent: SwapIntent) -> bool:
+        owner = read_owner(journal.io, journal.layout.owners(intent.partition))[1]
+        return isinstance(owner, Owner) and owner.run == run and not owner.released
+
+    held = [intent for intent in pending if is_held(intent)]
+    return [intent for intent in pending if intent not in held[1:]]
+
+
 def _recover_one(
     journal: Journal,
     intent: SwapIntent,
@@ -333,8 +347,8 @@ def restore_swap(
             io.move(intent.published(output), f"{trash}/{output.name}")
     for file in reversed(intent.inputs):
         put_back(io, intent, file)
-    _put_summaries_back(io, intent)
-    io.sync_dir(intent.directory)
+    for folder in sorted({intent.directory, *_put_summaries_back(io, intent)}):
+        io.sync_dir(folder)
     journal.write_mark(intent, "restored", Mark(at=now_seconds))
     for output in intent.outputs:
         io.remove(f"{trash}/{output.name}")
@@ -386,11 +400,17 @@ def _check_not_in_use(journal: Journal, intent: SwapIntent, output: OutputFile) 
         raise RefusedError(f"{intent.published(output)} {why}; nothing was changed.")
 
 
-def _put_summaries_back(io: FileIO, intent: SwapIntent) -> None:
-    """Move summary files back, because their originals are back; a ``_metadata`` written since is newer, and stays."""
+def _put_summaries_back(io: FileIO, intent: SwapIntent) -> set[str]:
+    """Move summary files back, because their originals are back; a ``_metadata`` written since is newer, and stays.
+
+    Return the folders that they are in.
+    """
+    folders: set[str] = set()
     for number, path in enumerate(intent.summaries):
         if io.stat(intent.kept_summary(number)) is not None and io.stat(path) is None:
             io.move(intent.kept_summary(number), path)
+            folders.add(posixpath.dirname(path))
+    return folders
 
 
 def is_as_recorded(io: FileIO, intent: SwapIntent, output: OutputFile) -> bool:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 from packstone.errors import CommitUnknownError, ConflictError, RefusedError, UnavailableError
 from packstone.storage.fileio import EntryKind
 from packstone.storage.store_checks import copy_file
-from packstone.tables.hive.journal import Journal, LeftFile, Mark, Relocation, SwapIntent, check_not_exchanged
+from packstone.tables.hive.journal import Journal, LeftFile, Mark, Relocation, SwapIntent
 from packstone.tables.hive.listing import is_data, is_hidden
 
 if TYPE_CHECKING:
@@ -69,12 +69,11 @@ def commit_relocation(
 ) -> float:
     """Publish the new folder; return 0.0, because readers see no gap. ``copied``: the staged copies, by file name.
 
-    ConflictError: the old folder changed, and the commit was undone. CommitUnknownError: it stopped half-way.
+    The intent is recorded. ConflictError: the old folder changed, and the commit was undone. CommitUnknownError: it
+    stopped half-way.
     """
     io, switch = journal.io, _switch(intent)
     try:
-        check_not_exchanged(io, journal.layout, intent)
-        journal.write_intent(intent)
         check_ours()
         try:
             _fill(io, intent, copied)
@@ -87,7 +86,7 @@ def commit_relocation(
             undo = leave_new_folder if isinstance(stop, _TooLateError) else roll_back_switch
             undo(journal, intent, now_seconds=now_seconds, why=stop.message)
             raise
-        journal.write_mark(intent, "done", Mark(at=now_seconds))
+        journal.write_mark(intent, "done", Mark(at=now_seconds), durable=False)
     except OSError as error:
         raise CommitUnknownError(
             f"Publishing {switch.new_location} stopped half-way ({error}); run `packstone recover {switch.table}`."

@@ -1,8 +1,8 @@
 """Swap originals for merged files, with a journal that makes a crash at any step recoverable.
 
-Order: check → intent → check → move every original to the backup, checking it there → move every output in → done.
-If a check or a move fails, the files already moved go back at once: a table must not wait for ``recover`` to get its
-rows back.
+Order, for the partitions of a wave: make the backups, record all intents. Then partition by partition: check → move
+every original to the backup, checking it there → sync → move every output in → sync → done. If a check or a move fails,
+the files already moved go back at once: a table must not wait for ``recover`` to get its rows back.
 
 Originals move first because a reader that meets a gap fails or sees too few rows for some milliseconds and succeeds
 when it retries, while a reader that meets both sets counts rows twice and never notices (trino#9761).
@@ -18,6 +18,11 @@ inverses. The files found decide which of the two ``recover`` does:
 Originals move out in order and back in reverse order, so at any time those in the backup precede those in the table.
 This distinguishes a file that was removed from the table (one before it is still in place) from a file that was lost
 from the backup.
+
+Power cuts: outputs are synced when they are written, and backup folders and intents before the first move. A rename
+may be lost, but never takes the file with it (``FileIO.move``), so every original is in place or kept. The partition's
+folder is synced after the originals left it, so that no reader finds both sets before ``recover`` runs, and after the
+outputs came in. That makes three syncs for a partition, and a few for a wave.
 """
 
 from __future__ import annotations
@@ -37,7 +42,6 @@ from packstone.tables.hive.journal import (
     check_not_exchanged,
     check_reachable,
     find_exchanged,
-    make_backup,
     make_backup_again,
     remove_empty_backup,
 )
@@ -61,9 +65,17 @@ def check_can_swap(io: FileIO, path: str) -> None:
 
 
 def commit_swap(
-    journal: Journal, intent: SwapIntent, *, now_seconds: float, check_ours: Callable[[], None] = lambda: None
+    journal: Journal,
+    intent: SwapIntent,
+    *,
+    now_seconds: float,
+    check_ours: Callable[[], None],
+    check_unchanged: Callable[[], None],
 ) -> float:
     """Publish the outputs in place of the inputs; return the milliseconds in which readers could see a gap.
+
+    ``check_unchanged`` raises ConflictError unless every input is still the file that was read, and the partition may
+    still be merged. The intent is recorded, and its backup folder exists.
 
     ConflictError: an input or a folder changed, and the swap was undone; or ``check_ours`` reports that another run
     took the partition over, which then finishes or undoes the swap. UnavailableError: the storage refused a move, and
@@ -73,13 +85,10 @@ def commit_swap(
     claim: one of the two sees the other.
     """
     try:
-        check_not_exchanged(journal.io, journal.layout, intent)
-        make_backup(journal.io, journal.layout, intent)
-        journal.write_intent(intent)
         check_ours()
+        _check_before(journal, intent, now_seconds=now_seconds, check_ours=check_ours, check_unchanged=check_unchanged)
         swap_ms = _swap(journal, intent, now_seconds=now_seconds, check_ours=check_ours)
-        _move_summaries_out(journal.io, intent)
-        journal.write_mark(intent, "done", Mark(at=now_seconds, swap_ms=swap_ms))
+        journal.write_mark(intent, "done", Mark(at=now_seconds, swap_ms=swap_ms), durable=False)
     except OSError as error:
         raise CommitUnknownError(
             f"The swap in {intent.directory} stopped half-way ({error}); run `packstone recover {journal.layout.root}`."
@@ -87,12 +96,36 @@ def commit_swap(
     return swap_ms
 
 
+def _check_before(
+    journal: Journal,
+    intent: SwapIntent,
+    *,
+    now_seconds: float,
+    check_ours: Callable[[], None],
+    check_unchanged: Callable[[], None],
+) -> None:
+    """Check the partition as late as possible; give the swap up if it changed, before anything is moved."""
+    try:
+        check_unchanged()
+        check_not_exchanged(journal.io, journal.layout, intent)
+        _check_outputs_staged(journal.io, intent)
+    except ConflictError as stop:
+        check_ours()
+        give_up(journal, intent, now_seconds=now_seconds, why=stop.message)
+        raise
+
+
+def give_up(journal: Journal, intent: SwapIntent, *, now_seconds: float, why: str) -> None:
+    """Record that a swap which has moved nothing will not be made."""
+    journal.write_mark(intent, "undone", Mark(at=now_seconds, why=why), durable=False)
+    if intent.switch is None:
+        remove_empty_backup(journal.io, intent)
+
+
 def _swap(journal: Journal, intent: SwapIntent, *, now_seconds: float, check_ours: Callable[[], None]) -> float:
     io, began = journal.io, time.perf_counter()
     try:
-        check_inputs_in_place(io, intent)
-        _check_outputs_staged(io, intent)
-        _move_inputs_out(io, intent)
+        _move_inputs_out(io, intent, is_checked=True)
         check_ours()
         check_not_exchanged(io, journal.layout, intent)
         _move_outputs_in(io, intent)
@@ -124,7 +157,6 @@ def recover_swap(journal: Journal, intent: SwapIntent, *, now_seconds: float) ->
     io = journal.io
     check_reachable(io, journal.layout, intent)
     if _may_go_forward(io, intent) and _go_forward(journal, intent):
-        _move_summaries_out(io, intent)
         journal.write_mark(intent, "done", Mark(at=now_seconds, why="recovered"))
         return "finished"
     check_originals(io, intent)
@@ -136,22 +168,20 @@ def recover_swap(journal: Journal, intent: SwapIntent, *, now_seconds: float) ->
 def _go_forward(journal: Journal, intent: SwapIntent) -> bool:
     """Do the remaining moves; False if the storage refuses one, which it may always do: then the caller rolls back."""
     io = journal.io
-    if all(_is_output(io.stat(intent.published(output)), output) for output in intent.outputs):
-        return True
-    make_backup_again(io, journal.layout, intent)
+    has_outputs = all(_is_output(io.stat(intent.published(output)), output) for output in intent.outputs)
+    back = [file for file in intent.inputs if has_outputs and _is(io.stat(intent.place(file)), file)]
+    if not has_outputs or back:
+        make_backup_again(io, journal.layout, intent)
     try:
-        _move_inputs_out(io, intent)
+        if not has_outputs:
+            _move_inputs_out(io, intent)
+        for file in back:  # a power cut lost the moves of these originals; or somebody made a copy, which stays
+            with contextlib.suppress(FileExistsError):
+                io.move(intent.place(file), intent.kept(file))
         _move_outputs_in(io, intent)
     except OSError:
         return False
     return True
-
-
-def check_inputs_in_place(io: FileIO, intent: SwapIntent) -> None:
-    """Check again that every input is still the file that was read."""
-    for file in intent.inputs:
-        if not _is(io.stat(intent.place(file)), file):
-            raise ConflictError(f"{intent.place(file)} changed while it was being merged; nothing was changed.")
 
 
 def roll_back(journal: Journal, intent: SwapIntent, *, now_seconds: float, why: str) -> None:
@@ -256,15 +286,15 @@ def _may_go_forward(io: FileIO, intent: SwapIntent) -> bool:
     return all(_is_kept(io, intent, f) or _is(io.stat(intent.place(f)), f) for f in intent.inputs)
 
 
-def _move_inputs_out(io: FileIO, intent: SwapIntent) -> None:
+def _move_inputs_out(io: FileIO, intent: SwapIntent, *, is_checked: bool = False) -> None:
+    """Move the originals to the backup; ``is_checked``: all of them were in place a moment ago."""
     for file in intent.inputs:
-        place = io.stat(intent.place(file))
+        place = None if is_checked else io.stat(intent.place(file))
         # A different file under an input's name, while the original is kept, was written by others: it stays.
-        if _is(place, file) or (place is not None and not _is_kept(io, intent, file)):
+        if is_checked or _is(place, file) or (place is not None and not _is_kept(io, intent, file)):
             _move_out(io, intent, file)
         if not _is_kept(io, intent, file):
             raise ConflictError(f"{intent.place(file)} changed while it was being moved; nothing was changed.")
-    io.sync_dir(intent.backup_directory)
     io.sync_dir(intent.directory)
 
 
@@ -281,11 +311,16 @@ def _move_outputs_in(io: FileIO, intent: SwapIntent) -> None:
     for output in intent.outputs:
         if not _is_output(io.stat(intent.published(output)), output):
             io.move(output.staged_path, intent.published(output))
-    io.sync_dir(intent.directory)
+    for folder in sorted({intent.directory, *_move_summaries_out(io, intent)}):
+        io.sync_dir(folder)
 
 
-def _move_summaries_out(io: FileIO, intent: SwapIntent) -> None:
-    """Move summary files to the backup: ``_metadata`` describes files that are gone, and readers would fail on it."""
+def _move_summaries_out(io: FileIO, intent: SwapIntent) -> set[str]:
+    """Move summary files to the backup: ``_metadata`` describes files that are gone, and readers would fail on it.
+
+    Return the folders that they left.
+    """
+    left: set[str] = set()
     for number, path in enumerate(intent.summaries):
         if io.stat(path) is None:
             continue
@@ -293,6 +328,8 @@ def _move_summaries_out(io: FileIO, intent: SwapIntent) -> None:
         # Partitions share the summaries in the table's root: another run may have moved them first.
         with contextlib.suppress(FileNotFoundError):
             io.move(path, intent.kept_summary(number))
+            left.add(posixpath.dirname(path))
+    return left
 
 
 def _is(found: Entry | None, file: FileEntry) -> bool:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from itertools import count
 from typing import TYPE_CHECKING, Final
 
-from packstone.errors import ConflictError, CorruptionError, InvalidInputError
+from packstone.errors import CommitUnknownError, ConflictError, CorruptionError, InvalidInputError
 from packstone.model.codec import AbsolutePath, RelativePath
 from packstone.model.files import FileEntry, Permissions
 from packstone.model.maintenance import CleanRequest, ProvedUnit, PublishedRun, Recovered, RestorePlan, ToProve
@@ -26,9 +26,9 @@ from packstone.storage.store_checks import check_exclusive, why_no_move
 from packstone.tables.foreign import check_mergeable
 from packstone.tables.hive.commit import (
     Claims,
+    Publication,
+    WaveCommit,
     check_backup_root,
-    check_same_folder,
-    commit_partition,
     second_listing,
 )
 from packstone.tables.hive.journal import Journal
@@ -131,6 +131,7 @@ class HiveTable:
         self._claims: Claims | None = None
         self._numbers = count(1)
         self._in_flight: dict[str, _InFlight] = {}
+        self._quiet: dict[str, Entry] = {}
 
     @property
     def output_home(self) -> str:
@@ -395,27 +396,39 @@ class HiveTable:
     # ---- commit ----
 
     def commit(self, works: Sequence[Work[PartitionPlan, UnitSpec, StagedFile]], run: Run) -> Commit:
-        """Swap one partition's merged files in, or publish its new folder."""
-        (work,) = works
-        listing, flight = work.plan.listing, self._in_flight[work.part]
-        check_same_folder(self.io, listing.directory, before=flight.folder)
-        written = _written(work)
-        done = ((spec.inputs[0], work.results.get(spec.number)) for spec in work.units.values() if spec.how is How.COPY)
-        gap_ms = commit_partition(
-            self._claimed(run),
-            listing,
-            written=written,
+        """Swap the merged files of each partition in, or publish its new folder; each succeeds or fails alone."""
+        commit = WaveCommit(self._claimed(run), self.options, self.publish, self._quiet)
+        try:
+            done = commit.commit([self._publication(work) for work in works])
+        except OSError as error:
+            raise CommitUnknownError(
+                f"The journal of {self.root} cannot be written ({error}); run `packstone recover {self.root}`."
+            ) from error
+        parts = {work.plan.listing.partition: work for work in works}
+        for partition in done.gaps_ms:
+            run.note_published()
+            flight, written = self._in_flight[parts[partition].part], _written(parts[partition])
+            flight.allowed -= {file.name for spec in written for file in spec.inputs}
+            flight.allowed |= {spec.output_name for spec in written}
+        return Commit(
+            committed={parts[partition].part: self.outcomes(parts[partition]) for partition in done.gaps_ms},
+            conflicts={parts[partition].part: why for partition, why in done.conflicts.items()},
+            failed={parts[partition].part: why for partition, why in done.failed.items()},
+            reader_gap_ms=sum(done.gaps_ms.values()),
+        )
+
+    def _publication(self, work: Work[PartitionPlan, UnitSpec, StagedFile]) -> Publication:
+        copies = (spec for spec in work.units.values() if spec.how is How.COPY)
+        done = ((spec.inputs[0], work.results.get(spec.number)) for spec in copies)
+        return Publication(
+            listing=work.plan.listing,
+            folder=self._in_flight[work.part].folder,
+            written=_written(work),
             results=work.results,
             number=work.passes,
-            options=self.options,
-            publish=self.publish,
             # The commit copies a file whose copy by a task failed.
             copied={file: one.outputs[0].path for file, one in done if one is not None and one.outputs},
         )
-        run.note_published()
-        flight.allowed -= {file.name for spec in written for file in spec.inputs}
-        flight.allowed |= {spec.output_name for spec in written}
-        return Commit(committed={work.part: self.outcomes(work)}, reader_gap_ms=gap_ms)
 
     def discard(self, work: Work[PartitionPlan, UnitSpec, StagedFile], run: Run) -> None:
         """Do nothing: removing the staging folder removes what was not published."""
@@ -431,8 +444,10 @@ class HiveTable:
             return None  # by location, each pass would copy all remaining files again
         flight = self._in_flight[work.part]
         flight.allowed -= broken
+        if len(flight.allowed) < self.options.min_files:
+            return None  # too few to merge, whatever a listing shows
         try:
-            listing = second_listing(self.journal, work.plan.listing)
+            listing = second_listing(self.journal, work.plan.listing, quiet=self._quiet)
         except ConflictError as conflict:
             return Skipped(what=work.part, why=conflict.message, kind=SkipKind.CONFLICT)
         assert self._planner is not None  # a saved plan is never planned again
