@@ -194,6 +194,7 @@ class FileSet:
     """Small files of one folder or table, and the number of files that a merge should leave; 0 for one a partition."""
 
     name: str
+    short: str
     title: str
     make: Callable[[Path, float], None]
     outputs: int
@@ -244,6 +245,7 @@ SETS = {
     for one in (
         FileSet(
             name="A",
+            short="300 files as Spark writes them, with dictionaries",
             title="What Spark writes: {files:,} Parquet files of 10,000 rows, 13 columns with dictionaries, "
             "{mb:.0f} MB, into two",
             make=_make_orders,
@@ -251,6 +253,7 @@ SETS = {
         ),
         FileSet(
             name="B",
+            short="4,745 tiny files of Spark in 365 partitions",
             title="Tiny files in many partitions: {files:,} Parquet files of {kb:.0f} KB by Spark, 19 columns, "
             "{folders} partitions, {mb:.0f} MB, into one file each",
             make=_make_flights,
@@ -258,6 +261,7 @@ SETS = {
         ),
         FileSet(
             name="duckdb",
+            short="1,000 files of DuckDB without dictionaries",
             title="Larger files without dictionaries: {files:,} Parquet files of 10,000 rows by DuckDB, {mb:.0f} MB, "
             "into five",
             make=_make_duckdb,
@@ -266,6 +270,7 @@ SETS = {
         *(
             FileSet(
                 name=f"{kind}-{codec}" if codec else kind,
+                short=title,
                 title=f"{title}: {{files:,}} files of 10,000 rows by Spark, {{mb:.0f}} MB, into two",
                 make=_make_as(kind, codec),
                 outputs=2,

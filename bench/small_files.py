@@ -19,9 +19,10 @@ import os
 import shutil
 import sys
 import tempfile
+import textwrap
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from cpu_meter import CpuMeter, Used, run_fresh
@@ -67,7 +68,6 @@ class Timing:
     wall_seconds: float
     cpu_seconds: float
     peak_mb: float
-    note: str
 
 
 def measure_source(of: FileSet, folder: Path) -> Source:
@@ -253,20 +253,18 @@ def measure_set(source: Source, *, rounds: int, only: str) -> dict[str, Timing]:
     names = contenders_of(source, only)
     warm_up(source, names)
     runs: dict[str, list[Used]] = {name: [] for name in names}
-    notes: dict[str, str] = {}
     for _ in range(rounds):
         for name in names:
-            used, notes[name] = measure(name, source)
+            used, left = measure(name, source)
             runs[name].append(used)
             times = f"{used.wall_seconds:7.2f} s wall {used.cpu_seconds:7.2f} s CPU {used.peak_mb:6.0f} MB"
-            print(f"  {name:32} {times}   {notes[name]}; load {os.getloadavg()[0]:.1f}", file=sys.stderr, flush=True)
+            print(f"  {name:32} {times}   {left}; load {os.getloadavg()[0]:.1f}", file=sys.stderr, flush=True)
     return {
         name: Timing(
             name=name,
             wall_seconds=min(used.wall_seconds for used in done),
             cpu_seconds=min(used.cpu_seconds for used in done),
             peak_mb=max(used.peak_mb for used in done),
-            note=notes[name] if name != PLAN else "",
         )
         for name, done in runs.items()
     }
@@ -280,7 +278,7 @@ def table_of(source: Source, timings: dict[str, Timing]) -> str:
     per_file = not source.of.outputs
     spark, duckdb = timings.get(SPARK), timings.get(DUCKDB)
     heads = ["", "wall s", "CPU s", *(["ms CPU per file"] if per_file else []), "peak MB of a process"]
-    heads += [*(["CPU, Spark's ÷ this"] if spark else []), *(["CPU, this ÷ DuckDB's"] if duckdb else []), "left"]
+    heads += [*(["CPU, Spark's ÷ this"] if spark else []), *(["CPU, this ÷ DuckDB's"] if duckdb else [])]
     lines = ["| " + " | ".join(heads) + " |", "|---" * len(heads) + "|"]
     for timing in timings.values():
         cells = [f"{timing.wall_seconds:.1f}", f"{timing.cpu_seconds:.1f}"]
@@ -289,7 +287,7 @@ def table_of(source: Source, timings: dict[str, Timing]) -> str:
         cells += [f"{spark.cpu_seconds / timing.cpu_seconds:.1f}×"] if spark else []
         cells += [f"{timing.cpu_seconds / duckdb.cpu_seconds:.1f}×"] if duckdb else []
         bold = "**" if timing.name.startswith("packstone") else ""
-        lines.append("| " + " | ".join(f"{bold}{cell}{bold}" for cell in (timing.name, *cells)) + f" | {timing.note} |")
+        lines.append("| " + " | ".join(f"{bold}{cell}{bold}" if cell else "" for cell in (timing.name, *cells)) + " |")
     return "\n".join(lines)
 
 
@@ -331,6 +329,48 @@ def floors_of(source: Source, timings: dict[str, Timing]) -> list[str]:
     return lines
 
 
+def introduction(rounds: int) -> str:
+    """What the tables of a page need to be understood."""
+    return f"""\
+One run on {CORES} cores, the least of {rounds} rounds; CPU is that of the whole process tree. Packstone, DuckDB and
+Polars run in fresh processes, start included; Spark's JVM is warm and its start is not counted. Polars and DuckDB
+neither count nor prove, Spark counts the rows before and after, Packstone proves every row (*content*) or their number
+(*count*). What is below our own floor is marked **short**."""
+
+
+def summary_of(measured: dict[str, tuple[Source, dict[str, Timing]]], rounds: int) -> str:
+    """All sets in one table, for the README."""
+    names = [name for name in CONTENDERS if name != PLAN and any(name in timings for _, timings in measured.values())]
+    heads = [
+        f"| {name}: wall s | CPU s" + ("" if one.of.outputs else " | ms CPU per file")
+        for name, (one, _) in measured.items()
+    ]
+    lines = [f"| {' '.join(heads)} |", "|---" * (" ".join(heads).count("|") + 1) + "|"]
+    for name in names:
+        cells = [name]
+        for source, timings in measured.values():
+            found = timings.get(name)
+            cells += [f"{found.wall_seconds:.1f}", f"{found.cpu_seconds:.1f}"] if found else ["", ""]
+            if not source.of.outputs:
+                cells += [f"{1000 * found.cpu_seconds / source.files:.1f}"] if found else [""]
+        bold = "**" if name == CONTENT else ""
+        lines.append("| " + " | ".join(f"{bold}{cell}{bold}" if cell else "" for cell in cells) + " |")
+    sets = ", ".join(f"**{name}**: {one.of.short}" for name, (one, _) in measured.items())
+    short = "; ".join(
+        f"{name}: {line.removesuffix(' **short**')}"
+        for name, (source, timings) in measured.items()
+        for line in floors_of(source, timings)
+        if line.endswith("**short**")
+    )
+    sentences = (
+        f"{sets}; {CORES} cores, the least of {rounds} rounds of `make bench`, CPU of the whole process tree.",
+        "Polars and DuckDB prove nothing; Spark counts rows, its JVM is warm.",
+        f"**Short** of our floors: {short}." if short else "",
+        "Details, other formats, growth, trees, segments, scans: [benchmarks](docs/benchmarks.md).",
+    )
+    return "\n".join([*textwrap.wrap(" ".join(filter(None, sentences)), 125), "", *lines])
+
+
 def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sets", default="A,B,duckdb", help=f"some of {','.join(SETS)}")
@@ -339,7 +379,8 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--scale", type=float, default=1, help="this part of the files; 0.05 to try something out")
     parser.add_argument("--folder", default=None, help="keep the generated files here and use them again")
     parser.add_argument("--json", default=None, help="also write the timings to this file")
-    parser.add_argument("--page", default=None, help="replace the block <!-- bench:NAME --> of this page: PATH#NAME")
+    parser.add_argument("--page", default=None, help="write the tables to the block <!-- bench:NAME --> of PATH#NAME")
+    parser.add_argument("--readme", default=None, help="write one table of all sets to the block of PATH#NAME")
     return parser.parse_args()
 
 
@@ -356,18 +397,21 @@ def main() -> None:
         if jar is None:
             print("avro is left out: Maven does not have Spark's Avro jar")
             names.remove("avro")
-    texts, results = [], {}
+    texts, measured = [], {}
     for name in names:
         source = measure_source(SETS[name], SETS[name].made(root, arguments.scale))
         timings = measure_set(source, rounds=arguments.rounds, only=arguments.only)
         floors = "\n".join(f"- {line}" for line in floors_of(source, timings))
         texts.append(f"**{source.title}**\n\n{table_of(source, timings)}\n\n{floors}".rstrip())
         print(f"\n{texts[-1]}\n", flush=True)
-        results[name] = [{slot: getattr(timing, slot) for slot in timing.__slots__} for timing in timings.values()]
+        measured[name] = source, timings
     if arguments.json:
-        Path(arguments.json).write_text(json.dumps(results, indent=2))
+        plain = {name: [asdict(timing) for timing in timings.values()] for name, (_, timings) in measured.items()}
+        Path(arguments.json).write_text(json.dumps(plain, indent=2))
+    if arguments.readme:
+        replace_block(arguments.readme, summary_of(measured, arguments.rounds))
     if arguments.page:
-        replace_block(arguments.page, "\n\n".join(texts))
+        replace_block(arguments.page, "\n\n".join([introduction(arguments.rounds), *texts]))
     shutil.rmtree(scratch)
     if arguments.folder is None:
         shutil.rmtree(root)
