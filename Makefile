@@ -28,7 +28,7 @@ jvm_options = $(FAST_JVM) -XX:SharedArchiveFile=$(abspath $(1))/spark.jsa -Xshar
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help install demo test test-servers test-spark35 interop lint fmt bench bench-tree bench-segments bench-scan soak clean
+.PHONY: help install demo test test-servers test-spark35 interop lint fmt bench bench-formats bench-growth bench-tree bench-segments bench-scan soak clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -68,8 +68,14 @@ fmt: install ## Format the code and apply ruff's fixes
 	$(VENV)/bin/ruff format
 	$(VENV)/bin/ruff check --fix
 
-bench: install ## Benchmark merging of small files against other tools
+bench: install ## Benchmark merging of small files (three sets) against other tools
 	$(PY) bench/small_files.py $(ARGS)
+
+bench-formats: install ## Benchmark merging of ORC, Avro, CSV and JSON lines against Spark
+	$(PY) bench/small_files.py --sets orc,avro,csv,csv-gzip,json,json-gzip $(ARGS)
+
+bench-growth: install ## Benchmark cost and memory of 1 to 10 GB and of up to 100,000 files (ARGS="--scale 0.01" for a short form)
+	$(PY) bench/growth.py $(ARGS)
 
 bench-tree: install ## Benchmark merging of sorted runs and whole Paimon compactions against other tools (after make interop also Java)
 	$(PY) bench/merge_tree.py $(ARGS)

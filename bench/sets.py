@@ -7,14 +7,21 @@ A       what Spark writes: 300 files of 10,000 rows in one folder, 13 columns, w
 B       tiny files in many partitions: flights of 2013 by day, written hour by hour by Spark; 365 partitions of 13 files
         of 71 rows, 19 columns, 8 KB each
 duckdb  1,000 files of 10,000 rows in one folder, 9 columns, written by DuckDB, mostly without dictionaries
+orc, avro, csv, csv-gzip, json, json-gzip
+        100 files of 10,000 rows of set A in another format, written by Spark; CSV without the list and the struct
 """
 
 from __future__ import annotations
 
 import os
+import shutil
+import subprocess
 import sys
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
+import pyspark
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as fn
 
@@ -23,8 +30,8 @@ FLIGHTS_PER_HOUR = 71
 CARRIERS = ["UA", "B6", "EV", "DL", "AA", "MQ", "US", "9E", "WN", "VX", "FL"]
 
 
-def start_spark() -> SparkSession:
-    """A session on two cores; timestamps are INT96, the default of Spark 3 and 4 up to now."""
+def start_spark(*, avro_jar: Path | None = None) -> SparkSession:
+    """The session of this process, on two cores; timestamps are INT96, the default of Spark 3 and 4 up to now."""
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     spark = (
@@ -36,16 +43,41 @@ def start_spark() -> SparkSession:
         .config("spark.sql.parquet.compression.codec", "snappy")
         .config("spark.sql.parquet.outputTimestampType", "INT96")
         .config("spark.sql.session.timeZone", "UTC")
+        .config("spark.jars", str(avro_jar or ""))
         .getOrCreate()
     )
     spark.sparkContext.setLogLevel("ERROR")
     return spark
 
 
-def make_orders(spark: SparkSession, folder: Path, *, files: int = 300, rows: int = 10_000) -> None:
-    """Write set A: each file is one task's."""
+def fetch_avro_jar() -> Path | None:
+    """Spark's reader and writer of Avro, which pyspark does not contain, fetched with Maven; None if it cannot be.
+
+    Maven has no jar of some releases of Spark; the one of another release of the same major version works as well.
+    """
+    folder = Path(sys.prefix) / "spark-avro"
+    names = [f"spark-avro_2.13-{version}.jar" for version in (pyspark.__version__, "4.1.1")]
+    for name in names:
+        if (folder / name).exists():
+            return folder / name
+    for name in names:
+        if _fetch(f"org.apache.spark:spark-avro_2.13:{name.removesuffix('.jar').rpartition('-')[2]}", folder):
+            return folder / name
+    return None
+
+
+def _fetch(artifact: str, folder: Path) -> bool:
+    if shutil.which("mvn") is None:
+        return False
+    plugin = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy"
+    command = ["mvn", "--quiet", "--batch-mode", plugin, f"-Dartifact={artifact}", f"-DoutputDirectory={folder}"]
+    return subprocess.run(command, capture_output=True, check=False, timeout=300).returncode == 0
+
+
+def orders(spark: SparkSession, *, files: int, rows: int = 10_000) -> DataFrame:
+    """The rows of set A; each task has those of one file."""
     row = fn.col("id")
-    frame = spark.range(0, files * rows, 1, files).select(
+    return spark.range(0, files * rows, 1, files).select(
         (row * 11 + 7).alias("order_no"),
         fn.format_string("c%07d", _random("customer", 150_000)).alias("customer"),
         fn.format_string("SKU-%05d-%s", _random("sku", 4000), _one_of("size", ["S", "M", "L", "XL"])).alias("sku"),
@@ -71,8 +103,6 @@ def make_orders(spark: SparkSession, folder: Path, *, files: int = 300, rows: in
             _sometimes("zip?", 90, (_random("zip", 90_000) + 10_000).cast("int")).alias("zip"),
         ).alias("address"),
     )
-    frame.write.parquet(str(folder))
-    _keep_data_files(folder)
 
 
 def flights(spark: SparkSession, *, days: int = DAYS, hours: int = HOURS) -> DataFrame:
@@ -124,13 +154,6 @@ def _nullable(column: Column) -> Column:
     return fn.when(_random("null?", 2) >= 0, column)
 
 
-def make_flights(spark: SparkSession, folder: Path, *, days: int = DAYS, hours: int = HOURS) -> None:
-    """Write set B in one job: each of the 13 tasks writes one file into every partition."""
-    frame = flights(spark, days=days, hours=hours)
-    frame.sortWithinPartitions("dt", "sched_dep_time", "flight").write.partitionBy("dt").parquet(str(folder))
-    _keep_data_files(folder)
-
-
 def make_plain(folder: Path, *, files: int = 1000, rows: int = 10_000) -> None:
     """Write the set with DuckDB: ids, a skewed key, names, prices, a flag, a day, a time, text."""
     import duckdb
@@ -166,21 +189,113 @@ def _one_of(salt: str, words: list[str]) -> Column:
     return fn.element_at(fn.array(*map(fn.lit, words)), (_random(salt, len(words)) + 1).cast("int"))
 
 
-def _keep_data_files(folder: Path) -> None:
-    """Remove `_SUCCESS` and the checksum files, so that every contender finds data files only."""
-    for path in folder.rglob("*"):
-        if path.is_file() and path.name[0] in "._":
-            path.unlink()
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileSet:
+    """Small files of one folder or table, and the number of files that a merge should leave; 0 for one a partition."""
+
+    name: str
+    short: str
+    title: str
+    make: Callable[[Path, float], None]
+    outputs: int
+    file_format: str = "parquet"
+    codec: str = ""
+
+    def made(self, root: Path, scale: float) -> Path:
+        """The folder of the set, generated if it is not there."""
+        folder = root / (self.name if scale == 1 else f"{self.name}-{scale:g}")
+        if not folder.exists():
+            parts = folder.with_name(f"{folder.name}.part")
+            shutil.rmtree(parts, ignore_errors=True)
+            self.make(parts, scale)
+            for path in parts.rglob("*"):  # every contender finds data files only
+                if path.is_file() and path.name[0] in "._":
+                    path.unlink()
+            parts.rename(folder)
+        return folder
+
+
+def _make_orders(folder: Path, scale: float) -> None:
+    orders(start_spark(), files=max(20, round(300 * scale))).write.parquet(str(folder))
+
+
+def _make_flights(folder: Path, scale: float) -> None:
+    """One job: each of the 13 tasks writes one file into every partition."""
+    frame = flights(start_spark(), days=max(2, round(DAYS * scale)))
+    frame.sortWithinPartitions("dt", "sched_dep_time", "flight").write.partitionBy("dt").parquet(str(folder))
+
+
+def _make_duckdb(folder: Path, scale: float) -> None:
+    make_plain(folder, files=max(20, round(1000 * scale)))
+
+
+def _make_as(file_format: str, codec: str = "") -> Callable[[Path, float], None]:
+    def make(folder: Path, scale: float) -> None:
+        frame = orders(start_spark(), files=max(20, round(100 * scale)))
+        if file_format == "csv":
+            frame = frame.drop("codes", "address")
+        writer = frame.write.format(file_format)
+        (writer.option("compression", codec) if codec else writer).save(str(folder))
+
+    return make
+
+
+SETS = {
+    one.name: one
+    for one in (
+        FileSet(
+            name="A",
+            short="300 files as Spark writes them, with dictionaries",
+            title="What Spark writes: {files:,} Parquet files of 10,000 rows, 13 columns with dictionaries, "
+            "{mb:.0f} MB, into two",
+            make=_make_orders,
+            outputs=2,
+        ),
+        FileSet(
+            name="B",
+            short="4,745 tiny files of Spark in 365 partitions",
+            title="Tiny files in many partitions: {files:,} Parquet files of {kb:.0f} KB by Spark, 19 columns, "
+            "{folders} partitions, {mb:.0f} MB, into one file each",
+            make=_make_flights,
+            outputs=0,
+        ),
+        FileSet(
+            name="duckdb",
+            short="1,000 files of DuckDB without dictionaries",
+            title="Larger files without dictionaries: {files:,} Parquet files of 10,000 rows by DuckDB, {mb:.0f} MB, "
+            "into five",
+            make=_make_duckdb,
+            outputs=5,
+        ),
+        *(
+            FileSet(
+                name=f"{kind}-{codec}" if codec else kind,
+                short=title,
+                title=f"{title}: {{files:,}} files of 10,000 rows by Spark, {{mb:.0f}} MB, into two",
+                make=_make_as(kind, codec),
+                outputs=2,
+                file_format=kind,
+                codec=codec,
+            )
+            for kind, codec, title in (
+                ("orc", "", "ORC"),
+                ("avro", "", "Avro"),
+                ("csv", "", "CSV"),
+                ("csv", "gzip", "CSV, gzip"),
+                ("json", "", "JSON lines"),
+                ("json", "gzip", "JSON lines, gzip"),
+            )
+        ),
+    )
+}
 
 
 def main() -> None:
     folder, names = Path(sys.argv[1]), (sys.argv[2] if len(sys.argv) > 2 else "A,B,duckdb").split(",")
-    if "A" in names:
-        make_orders(start_spark(), folder / "A")
-    if "B" in names:
-        make_flights(start_spark(), folder / "B")
-    if "duckdb" in names:
-        make_plain(folder / "duckdb")
+    if "avro" in names:
+        start_spark(avro_jar=fetch_avro_jar())
+    for name in names:
+        print(SETS[name].made(folder, 1))
 
 
 if __name__ == "__main__":

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import decimal
 import tempfile
-from collections import Counter
 from pathlib import Path
 
 import duckdb
@@ -15,12 +13,11 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
+from random_parquet import CANNOT, WRITERS, duck, look, read_all, read_with_duckdb, read_with_polars, write_directory
 
 from packstone import HiveOptions, Table
 
 relaxed = settings(deadline=None, suppress_health_check=list(HealthCheck))
-KEPT = []
-CANNOT = (duckdb.Error, pl.exceptions.PolarsError, pl.exceptions.PanicException)
 
 DAY = 86_400
 FIRST_DAY, LAST_DAY = -719_162, 2_932_896  # 0001-01-01 and 9999-12-31
@@ -164,54 +161,6 @@ def write(path, writer, dialect, table):
     pq.write_table(table, path, **dialect)
 
 
-@contextlib.contextmanager
-def duck():
-    """A connection to DuckDB, kept for the next; after an internal error of its own DuckDB wants a new one."""
-    db = KEPT.pop() if KEPT else duckdb.connect()
-    try:
-        yield db
-    except (duckdb.FatalException, duckdb.InternalException):
-        db.close()
-        raise
-    except BaseException:
-        KEPT.append(db)
-        raise
-    KEPT.append(db)
-
-
-def read_with_duckdb(path):
-    """All rows as text, with the names and types of their columns; text because it has all digits and all years."""
-    with duck() as db:
-        rows = db.sql(f"select * from read_parquet('{path}')")
-        as_text = rows.project(", ".join(f'"{name}"::varchar' for name in quoted(rows.columns)))
-        return Counter((*rows.columns, *map(str, rows.types), *row) for row in as_text.fetchall())
-
-
-def quoted(names):
-    """Double the quotes in names."""
-    return [name.replace('"', '""') for name in names]
-
-
-def read_with_polars(path):
-    """All rows in their physical form, because Python's dates have no nanoseconds; but codes of categories are none."""
-    frame = pl.read_parquet(path, glob=False, hive_partitioning=False)
-    heads = (*frame.columns, *map(str, frame.dtypes))
-    has_codes = any("Categorical" in str(kind) for kind in frame.dtypes)
-    rows = frame if has_codes else frame.with_columns(pl.all().to_physical())
-    return Counter((*heads, *map(repr, row)) for row in rows.rows())
-
-
-def read_all(folder, read):
-    """The rows of all visible files, or why an engine cannot read them."""
-    found = Counter()
-    for path in sorted(folder.iterdir()):
-        try:
-            found += read(path)
-        except CANNOT as error:
-            return f"{read.__name__}: {type(error).__name__}"
-    return found
-
-
 @settings(relaxed, max_examples=60)
 @given(directories(), st.sampled_from(["keep", "keep", "zstd"]))
 def test_other_engines_read_the_same_rows(files, codec):
@@ -270,3 +219,23 @@ def test_reading_the_folder_itself_finds_the_same_rows(files):
         assert sorted(x for (x,) in recursive) == wanted
         assert sorted(pl.read_parquet(table, hive_partitioning=False)["x"].to_list()) == wanted
         assert sorted(pl.read_parquet(f"{table}/**/*.parquet", hive_partitioning=False)["x"].to_list()) == wanted
+
+
+@pytest.mark.parametrize("seed", range(15))
+def test_readers_agree_with_filters(seed, tmp_path, packstone):
+    """PyArrow, DuckDB and Polars find the same rows in random files of five writers, with and without filters.
+
+    Spark, which is the sixth writer and the fourth reader, is in tests/spark/test_random_directories.py.
+    """
+    folder = tmp_path / "table"
+    folder.mkdir()
+    directory = write_directory(folder, seed, WRITERS)
+    before = look(folder, directory)
+    before.check_agreement(directory)
+
+    done = packstone("compact", folder, "--set", "min-files=2", "--format", "json")
+
+    assert done.code == 0, done.err
+    after = look(folder, directory)
+    after.check_same(before)
+    after.check_agreement(directory)
