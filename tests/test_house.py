@@ -18,8 +18,8 @@ ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "packstone"
 
 # Ratchets: lower them with the change that lowers the number.
-MODULES = 276
-SINGLE_IMPORTERS = 43
+MODULES = 275
+SINGLE_IMPORTERS = 42
 NOQA = 92
 HIVE_COMPACTION_MODULES = 105
 COMPACT_OPTIONS = 28
