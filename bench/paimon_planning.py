@@ -40,8 +40,8 @@ from packstone.tables.paimon.format.snapshot import (
     write_latest_hint,
 )
 from packstone.tables.paimon.format.store import open_store
-from packstone.tables.paimon.observe import PaimonPlanner
 from packstone.tables.paimon.options import PaimonOptions
+from packstone.tables.paimon.table import PaimonPlanner
 
 KEY = (parse_data_type("BIGINT"),)
 ROW = tuple(map(parse_data_type, ("STRING", "BIGINT", "STRING", "STRING", "DECIMAL(10, 2)")))
