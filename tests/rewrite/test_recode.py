@@ -263,6 +263,7 @@ def write_column(folder, name, values, **options):
 WORDS = pa.array([f"w{n % 50}" for n in range(ROWS)])
 PLAIN, CODED = {"use_dictionary": False}, {"use_dictionary": True}
 OVERFLOW = {"use_dictionary": True, "dictionary_pagesize_limit": 200, "write_batch_size": 500}
+DELTAS = {"use_dictionary": False, "column_encoding": {"v": "DELTA_BYTE_ARRAY"}}
 UNIQUE = pa.array([f"u{n}" for n in range(ROWS)])
 NOTHING = pa.array([None] * ROWS, pa.string())
 ORDERS = {
@@ -279,6 +280,7 @@ ORDERS = {
     "coded nulls before plain": ([(NOTHING, CODED), (WORDS, PLAIN)], "recoded"),
     "coded nulls after plain": ([(WORDS, PLAIN), (NOTHING, CODED)], "recoded"),
     "nulls of both kinds": ([(NOTHING, CODED), (NOTHING, PLAIN)], "recoded"),
+    "deltas of nulls": ([(WORDS, CODED), (NOTHING, DELTAS), (WORDS, CODED)], "recoded"),
     "nulls everywhere": ([(NOTHING, PLAIN), (NOTHING, PLAIN)], "copied"),
     "nulls after an overflow": ([(UNIQUE, OVERFLOW), (NOTHING, CODED), (UNIQUE, PLAIN)], "recoded"),
 }
