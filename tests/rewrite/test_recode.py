@@ -275,6 +275,7 @@ def write_column(folder, name, values, **options):
 WORDS = pa.array([f"w{n % 50}" for n in range(ROWS)])
 PLAIN, CODED = {"use_dictionary": False}, {"use_dictionary": True}
 OVERFLOW = {"use_dictionary": True, "dictionary_pagesize_limit": 200, "write_batch_size": 500}
+DELTAS = {"use_dictionary": False, "column_encoding": {"v": "DELTA_BYTE_ARRAY"}}
 UNIQUE = pa.array([f"u{n}" for n in range(ROWS)])
 NOTHING = pa.array([None] * ROWS, pa.string())
 ORDERS = {
@@ -291,6 +292,7 @@ ORDERS = {
     "coded nulls before plain": ([(NOTHING, CODED), (WORDS, PLAIN)], "recoded"),
     "coded nulls after plain": ([(WORDS, PLAIN), (NOTHING, CODED)], "recoded"),
     "nulls of both kinds": ([(NOTHING, CODED), (NOTHING, PLAIN)], "recoded"),
+    "deltas of nulls": ([(WORDS, CODED), (NOTHING, DELTAS), (WORDS, CODED)], "recoded"),
     "nulls everywhere": ([(NOTHING, PLAIN), (NOTHING, PLAIN)], "copied"),
     "nulls after an overflow": ([(UNIQUE, OVERFLOW), (NOTHING, CODED), (UNIQUE, PLAIN)], "recoded"),
 }
@@ -311,8 +313,8 @@ def test_codes_never_follow_plain_pages(tmp_path, what, codec, version):
             **options | {"use_dictionary": ["v"] if options["use_dictionary"] else False},
         )  # fmt: skip
     _, spliced = check(tmp_path / "t")
-    expected = {"copied": "columns: 2 copied", "recoded": "columns: 1 copied, 1 recoded"}
-    assert spliced.note.startswith(expected.get(way, "columns: 1 copied, 1 encoded (v: a page with codes would"))
+    expected = {"copied": "2 copied", "recoded": "1 copied, 1 recoded"}
+    assert spliced.note.startswith(expected.get(way, "1 copied, 1 encoded (v: a page with codes would"))
 
 
 @pytest.mark.usefixtures("tiny_pages")
@@ -323,7 +325,7 @@ def test_a_row_group_ends_before_a_second_dictionary(tmp_path, monkeypatch):
         write_column(tmp_path / "t", str(at), UNIQUE, **OVERFLOW)
     output, spliced = check(tmp_path / "t")
     assert pq.read_metadata(output).num_row_groups == 3
-    assert spliced.note == "columns: 1 recoded"
+    assert spliced.note == "1 recoded"
 
 
 # ---- sizes ----

@@ -53,6 +53,7 @@ class UnitOutcome:
     read_seconds_before: float = 0.0
     read_seconds_after: float = 0.0
     why_bigger: str = ""  # empty unless the outputs are notably bigger than the inputs
+    columns: str = ""  # how the columns of a spliced file were made
     input_files: int | None = None  # the number of files of the inputs, where inputs are not files themselves
 
     @property
@@ -70,6 +71,7 @@ class UnitOutcome:
             "read_seconds_before": sum(result.read_seconds_before for result in results),
             "read_seconds_after": sum(result.read_seconds_after for result in results),
             "why_bigger": "; ".join(result.why_bigger for result in results if result.why_bigger),
+            "columns": "; ".join(dict.fromkeys(result.columns for result in results if result.columns)),
         }
 
     def to_json(self) -> dict[str, Any]:
@@ -89,6 +91,8 @@ class UnitOutcome:
         }
         if self.why_bigger:
             plain["why_bigger"] = self.why_bigger
+        if self.columns:
+            plain["columns"] = self.columns
         return plain
 
     def __str__(self) -> str:

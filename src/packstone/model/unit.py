@@ -26,7 +26,7 @@ class How(StrEnum):
     """How a unit's inputs become its output."""
 
     REWRITE = "rewrite"  # decode and encode again
-    SPLICE = "splice"  # pages copied into bigger column chunks; columns with a dictionary are encoded again
+    SPLICE = "splice"  # pages copied into bigger column chunks, with merged dictionaries and new codes
     CONCATENATE = "concatenate"  # bytes of text files one after another
     STITCH = "stitch"  # stripes of ORC copied under a new footer
     UPGRADE = "upgrade"  # metadata only
@@ -118,6 +118,7 @@ class UnitResult(Generic[OutputT]):
     rows_out: int = 0
     fingerprint: str = ""
     why_bigger: str = ""  # empty unless the outputs are notably bigger than the inputs
+    columns: str = ""  # how the columns of a spliced file were made, and why some were encoded
     write_seconds: float = 0.0
     read_seconds_before: float = 0.0
     read_seconds_after: float = 0.0

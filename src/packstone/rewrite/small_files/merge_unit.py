@@ -61,7 +61,7 @@ def reuse_unit(
         checks_text=spec.checks_text,
     )
     proved = _verify(io, replace(spec, verify=Verify.CONTENT), staged=staged, done=done, began=time.perf_counter())
-    return replace(proved, why_bigger=found.why_bigger)
+    return replace(proved, why_bigger=found.why_bigger, columns=found.columns)
 
 
 def run_unit(io: FileIO, spec: UnitSpec, *, staging: str, attempt: str) -> UnitResult[StagedFile]:
@@ -149,6 +149,7 @@ def _verify(io: FileIO, spec: UnitSpec, *, staged: str, done: Written, began: fl
         rows_out=after.rows,
         fingerprint=str(after),
         why_bigger=_why_bigger(spec, found.size_bytes, done=done),
+        columns=done.columns,
         how=done.how,
         write_seconds=written - began,
         read_seconds_before=read_before - written,
@@ -213,6 +214,7 @@ class Written:
     how: How
     ordered: bool = False  # whether the rows kept their order, so that the proof covers it
     copied: tuple[int, ...] = ()  # for a splice: the columns that were copied
+    columns: str = ""  # for a splice: how its columns were made
     header_lines: int = 0
     why_bigger: str = ""  # the reason, if known, for an output notably bigger than its inputs
     checks_text: bool = False  # whether strings that are not valid UTF-8 make an input unreadable

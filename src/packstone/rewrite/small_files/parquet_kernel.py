@@ -35,7 +35,13 @@ def write(io: FileIO, paths: Sequence[str], output: str, *, spec: UnitSpec) -> W
 
         try:
             spliced = splice_parquet(io, paths, output, plan=plan_splice(io, paths))
-            done = Written(how=How.SPLICE, ordered=True, copied=spliced.copied, checks_text=spec.checks_text)
+            done = Written(
+                how=How.SPLICE,
+                ordered=True,
+                copied=spliced.copied,
+                columns=spliced.note,
+                checks_text=spec.checks_text,
+            )
             return _explain_size(io, paths, output, spec=spec, done=done)
         except CannotSpliceError:
             io.remove(output)
