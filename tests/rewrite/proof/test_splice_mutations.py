@@ -25,7 +25,7 @@ from packstone.rewrite.small_files.verify_splice import check_readable, fingerpr
 from packstone.storage.local import LocalFileIO
 
 IO = LocalFileIO()
-FOLDER = tempfile.TemporaryDirectory(prefix="packstone-mutants-")  # removed at exit; mutants are made once, not per test
+FOLDER = tempfile.TemporaryDirectory(prefix="packstone-mutants-")  # made once for all tests, removed at exit
 FILES, ROWS = 3, 240
 LEAST_MUTANTS = 500
 

@@ -30,6 +30,7 @@ Cost: about 60 µs for each column chunk of an input.
 from __future__ import annotations
 
 import itertools
+import math
 import struct
 from collections import Counter
 from dataclasses import dataclass
@@ -795,7 +796,7 @@ class _Values:
         if not len(plain) or key is None:
             return None
         keys = [key(bytes(value)) for value in plain]
-        if self._chunk.leaf.kind in _FLOATS and any(number != number for number in keys):  # noqa: PLR0124 - NaN
+        if self._chunk.leaf.kind in _FLOATS and any(map(math.isnan, keys)):
             return None
         return min(keys), max(keys)
 
