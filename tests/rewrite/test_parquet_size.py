@@ -14,6 +14,7 @@ from tests import size_shapes
 
 from packstone.rewrite.formats.parquet_encodings import choose_encodings
 from packstone.rewrite.formats.parquet_footer import held_bytes
+from packstone.rewrite.small_files import parquet_splice
 
 FILES, ROWS = 10, 2000
 
@@ -78,6 +79,12 @@ def has_dictionary(path):
     return {name for name, found in encodings(path).items() if "RLE_DICTIONARY" in found}
 
 
+@pytest.fixture
+def encoded_again(monkeypatch):
+    """Splice nothing: all columns are encoded again."""
+    monkeypatch.setattr(parquet_splice, "_MIN_COPIED_PCT", 101)
+
+
 # What zstd makes of running numbers depends on its version, level and the length of a page, by up to a third.
 ZSTD_OF_NUMBERS = {("duckdb", size_shapes.nested, "zstd")}
 
@@ -97,6 +104,7 @@ def test_an_output_does_not_exceed_its_inputs(packstone, lake, writer, shape, co
         assert "compressed less well than by its writer" in unit["why_bigger"]
 
 
+@pytest.mark.usefixtures("encoded_again")
 def test_unique_values_get_no_dictionary(packstone, lake):
     """A dictionary of values that never repeat would hold each of them, and the file a code for each besides."""
     fill(lake, size_shapes.orders, write_polars)
@@ -104,6 +112,7 @@ def test_unique_values_get_no_dictionary(packstone, lake):
     assert has_dictionary(merged) == {"name"}
 
 
+@pytest.mark.usefixtures("encoded_again")
 def test_values_that_repeat_across_files_get_a_dictionary(packstone, lake):
     """No input has a dictionary, because it does not pay for one file; for all of them it does."""
     fill(lake, size_shapes.shared, write_polars, files=20, rows=1000)
@@ -113,6 +122,7 @@ def test_values_that_repeat_across_files_get_a_dictionary(packstone, lake):
     assert unit["bytes_after"] < unit["bytes_before"] * 0.7
 
 
+@pytest.mark.usefixtures("encoded_again")
 def test_leaves_of_nested_columns_are_decided_one_by_one(packstone, lake):
     """In one struct, a unique id is stored plainly and a kind in a dictionary."""
     fill(lake, size_shapes.nested, write_polars)
@@ -166,11 +176,10 @@ def delta_shape(file, rows):
     })  # fmt: skip
 
 
+@pytest.mark.usefixtures("encoded_again")
 def test_encodings_of_the_inputs_stay(packstone, lake):
     """Where pages cannot be copied, deltas are encoded as deltas again: plainly they would take many times more."""
-    write = functools.partial(
-        write_pyarrow, use_dictionary=False, column_encoding=DELTAS, write_page_index=True
-    )  # pages of files with an index are not copied
+    write = functools.partial(write_pyarrow, use_dictionary=False, column_encoding=DELTAS)
     fill(lake, delta_shape, write)
     unit, merged = merge(packstone, lake)
     assert unit["how"] == "rewrite"

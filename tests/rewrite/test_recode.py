@@ -22,9 +22,11 @@ from packstone.errors import UnreadableFileError
 from packstone.rewrite.formats.parquet_codes import count_level, merge_dictionaries, pack, recode, unpack
 from packstone.rewrite.formats.parquet_pages import DICTIONARY_PAGE, walk_pages
 from packstone.rewrite.formats.parquet_thrift import read_struct
+from packstone.rewrite.proof.verify_statistics import check_statistics
 from packstone.rewrite.small_files import parquet_splice
 from packstone.rewrite.small_files.parquet_splice import plan_splice, splice_parquet
 from packstone.rewrite.small_files.spliced_file import CannotSpliceError
+from packstone.rewrite.small_files.verify_splice import check_readable, fingerprint_splice
 from packstone.storage.local import LocalFileIO
 
 FILES, ROWS = 4, 2_000
@@ -112,7 +114,17 @@ def check(folder):
     check_filters(check_rows(folder, output), output)
     for orders in orders_of(output):
         assert all("pD" not in order for order in orders)
+    prove(folder, output, spliced)
     return output, spliced
+
+
+def prove(folder, output, spliced):
+    """The proof accepts the output."""
+    io, paths = LocalFileIO(), [str(path) for path in sorted(folder.iterdir())]
+    check_readable(io, str(output), paths, copied=spliced.copied)
+    before, after = (fingerprint_splice(io, some, copied=spliced.copied) for some in (paths, [str(output)]))
+    assert before == after
+    check_statistics(io, paths, str(output))
 
 
 def rows_of(at, rows=ROWS):
@@ -263,6 +275,7 @@ def write_column(folder, name, values, **options):
 WORDS = pa.array([f"w{n % 50}" for n in range(ROWS)])
 PLAIN, CODED = {"use_dictionary": False}, {"use_dictionary": True}
 OVERFLOW = {"use_dictionary": True, "dictionary_pagesize_limit": 200, "write_batch_size": 500}
+DELTAS = {"use_dictionary": False, "column_encoding": {"v": "DELTA_BYTE_ARRAY"}}
 UNIQUE = pa.array([f"u{n}" for n in range(ROWS)])
 NOTHING = pa.array([None] * ROWS, pa.string())
 ORDERS = {
@@ -279,6 +292,7 @@ ORDERS = {
     "coded nulls before plain": ([(NOTHING, CODED), (WORDS, PLAIN)], "recoded"),
     "coded nulls after plain": ([(WORDS, PLAIN), (NOTHING, CODED)], "recoded"),
     "nulls of both kinds": ([(NOTHING, CODED), (NOTHING, PLAIN)], "recoded"),
+    "deltas of nulls": ([(WORDS, CODED), (NOTHING, DELTAS), (WORDS, CODED)], "recoded"),
     "nulls everywhere": ([(NOTHING, PLAIN), (NOTHING, PLAIN)], "copied"),
     "nulls after an overflow": ([(UNIQUE, OVERFLOW), (NOTHING, CODED), (UNIQUE, PLAIN)], "recoded"),
 }

@@ -30,6 +30,7 @@ Cost: about 60 µs for each column chunk of an input.
 from __future__ import annotations
 
 import itertools
+import math
 import struct
 from collections import Counter
 from dataclasses import dataclass
@@ -79,7 +80,8 @@ _TAIL_BYTES: Final = 8
 def check_statistics(io: FileIO, inputs: Sequence[str], output: str) -> None:
     """Raise VerificationError, with the column, if the output states anything that is not true."""
     written = _File(io, output)
-    originals = [_File(io, path) for path in inputs]
+    # Their schemas are equal, which is checked elsewhere.
+    originals = [_File(io, path, leaves=written.leaves) for path in inputs]
     pieces = [group for file in originals for group in file.groups if group.rows]
     try:
         _check_file(written, pieces)
@@ -111,19 +113,19 @@ class _Leaf:
 class _File:
     """The footer of a file."""
 
-    def __init__(self, io: FileIO, path: str) -> None:
-        self.io, self.path = io, path
+    def __init__(self, io: FileIO, path: str, *, leaves: list[_Leaf] | None = None) -> None:
+        self.path = path
         with blame_file(path, "cannot be read"):
             self.source: Any = io.open_input(path)
             check_footer(self.source, path)
             size_bytes = self.source.size()
             length = int.from_bytes(self.source.read_at(4, size_bytes - _TAIL_BYTES), "little")
             self.footer, _ = read_struct(self.source.read_at(length, size_bytes - _TAIL_BYTES - length))
+        self.leaves = self._read_leaves() if leaves is None else leaves
         self.groups = [_Group(self, number, group) for number, group in enumerate(_items(self.footer, _ROW_GROUPS))]
 
-    @cached_property
-    def leaves(self) -> list[_Leaf]:
-        """The columns; a footer lists the schema tree depth first."""
+    def _read_leaves(self) -> list[_Leaf]:
+        """List the columns; a footer lists the schema tree depth first."""
         elements = iter(_items(self.footer, _SCHEMA))
         leaves: list[_Leaf] = []
 
@@ -408,9 +410,8 @@ class _ChunkCheck:
         expected = _sum(found.nulls for found in self._inputs)
         if chunk.nulls is not None and chunk.nulls != expected and chunk.nulls != self._values.nulls():
             raise _WrongError(f"{chunk.nulls} nulls are stated, there are {self._values.nulls()}")
-        older = [stated[fields[1]][1] for fields in _BOUNDS if fields[1] in stated]
         found = chunk.bounds(leaf)
-        if older and (not leaf.is_signed or list(found or ()) != older):
+        if any(older in stated and stated[older] != stated.get(newer) for newer, older in _BOUNDS):
             raise _WrongError("the bounds of the older form differ from the others")
         if found is None:
             if any(field in stated for fields in _BOUNDS for field in fields):
@@ -795,7 +796,7 @@ class _Values:
         if not len(plain) or key is None:
             return None
         keys = [key(bytes(value)) for value in plain]
-        if self._chunk.leaf.kind in _FLOATS and any(number != number for number in keys):  # noqa: PLR0124 - NaN
+        if self._chunk.leaf.kind in _FLOATS and any(map(math.isnan, keys)):
             return None
         return min(keys), max(keys)
 

@@ -684,8 +684,3 @@ def encoded_fields(file: pq.ParquetFile, copied: Sequence[int]) -> tuple[str, ..
     """Name the fields of which not every column was copied."""
     rest = sorted(set(range(file.metadata.num_columns)) - set(copied))
     return tuple(dict.fromkeys(field_of(file, leaf) for leaf in rest))
-
-
-def copied_fields(file: pq.ParquetFile, copied: Sequence[int]) -> tuple[str, ...]:
-    """Name the fields whose columns were copied."""
-    return tuple(dict.fromkeys(field_of(file, leaf) for leaf in copied))

@@ -253,9 +253,12 @@ def _read_group(
     """Read some leaves of a row group, at once if their memory allows it."""
     group, names = file.metadata.row_group(number), [leaf.path for leaf in leaves]
     is_small = sum(_decoded_bytes(leaf, group) for leaf in leaves) <= _MAX_COLUMN_BYTES
-    read = _read_at_once if is_small else _read_in_batches
+    if is_small:
+        batches = _read_at_once(file, reader, names=names, number=number, unit=unit)
+    else:
+        batches = _read_in_batches(file, names=names, number=number, unit=unit)
     rows = 0
-    for batch in read(file, reader, names=names, number=number, unit=unit):
+    for batch in batches:
         rows += batch.num_rows
         yield batch
     if rows != group.num_rows:
@@ -279,7 +282,7 @@ def _read_at_once(
     except (pa.ArrowException, OSError):
         has_wrong_code = True
     # The second reading decodes: it raises an error that says what is wrong.
-    yield from _read_in_batches(file, reader, names=names, number=number, unit=unit) if has_wrong_code else batches
+    yield from _read_in_batches(file, names=names, number=number, unit=unit) if has_wrong_code else batches
 
 
 def _has_wrong_code(leaf: pa.Array) -> bool:
@@ -293,14 +296,7 @@ def _has_wrong_code(leaf: pa.Array) -> bool:
     return bool(numbers.max() >= len(leaf.dictionary))
 
 
-def _read_in_batches(
-    file: _OpenFile,
-    reader: pq.ParquetFile,  # noqa: ARG001 - it returns codes
-    *,
-    names: list[str],
-    number: int,
-    unit: str,
-) -> Iterator[pa.RecordBatch]:
+def _read_in_batches(file: _OpenFile, *, names: list[str], number: int, unit: str) -> Iterator[pa.RecordBatch]:
     plain = file.reader(coerce_int96_timestamp_unit=unit)
     batch_rows = batch_rows_for(decoded_row_bytes(file.io, plain, file.path, known=0))
     yield from read_batches(plain, file.path, batch_rows=batch_rows, columns=names, row_groups=(number,))
