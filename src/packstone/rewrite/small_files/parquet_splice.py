@@ -275,20 +275,21 @@ def _read_pieces(io: FileIO, paths: Sequence[str], plan: SplicePlan) -> Iterator
             for number in range(file.num_row_groups):
                 group = file.metadata.row_group(number)
                 if group.num_rows:
-                    yield _read_piece(source, path, file, number, structs=groups.items[number][1][1].items, plan=plan)
+                    structs = groups.items[number][1][1].items
+                    yield _read_piece(source, path, file, number=number, structs=structs, leaves=plan.spliced)
 
 
-def _read_piece(  # noqa: PLR0917 - what identifies a row group
-    source: pa.NativeFile, path: str, file: pq.ParquetFile, number: int, *, structs: list[Any], plan: SplicePlan
+def _read_piece(
+    source: pa.NativeFile, path: str, file: pq.ParquetFile, *, number: int, structs: list[Any], leaves: tuple[int, ...]
 ) -> _Piece:
     group, schema = file.metadata.row_group(number), file.metadata.schema
-    leaves = group.num_columns
-    inputs = [InputChunk(group.column(leaf), structs[leaf]) for leaf in range(leaves)]
+    count = group.num_columns
+    inputs = [InputChunk(group.column(leaf), structs[leaf]) for leaf in range(count)]
     piece = _Piece(
         path, number, group, group.num_rows, group.total_byte_size, inputs,
-        [memoryview(b"")] * leaves, [[] for _ in range(leaves)], [None] * leaves, [_ENCODE] * leaves,
+        [memoryview(b"")] * count, [[] for _ in range(count)], [None] * count, [_ENCODE] * count,
     )  # fmt: skip
-    for leaf, data in _read_chunks(source, path, group=group, leaves=plan.spliced).items():
+    for leaf, data in _read_chunks(source, path, group=group, leaves=leaves).items():
         pages = _walk(data, inputs[leaf].chunk)
         if pages and pages[0].kind == DICTIONARY_PAGE:
             piece.dictionaries[leaf] = pages.pop(0)
