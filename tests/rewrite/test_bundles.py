@@ -12,7 +12,7 @@ import pytest
 
 from packstone.model.files import FileEntry, Permissions
 from packstone.model.unit import How, UnitSpec, UnitStatus
-from packstone.rewrite.formats.parquet_bundle import Bundle, find_bundles
+from packstone.rewrite.formats.parquet_bundle import FileBundle, find_bundles
 from packstone.rewrite.formats.parquet_file_writer import ParquetFileWriter
 from packstone.rewrite.formats.parquet_thrift import I32, read_struct, write_struct
 from packstone.rewrite.proof import verify_files
@@ -105,15 +105,12 @@ def test_a_bundle_has_the_rows_of_its_files(writer, tmp_path):
     """The rows that the merge writes and those that are digested are those of the files, in their order."""
     io, paths = LocalFileIO(), write_files(tmp_path / "t", writer)
     parts = find_bundles(io, paths)
-    assert any(isinstance(part, Bundle) for part in parts)
+    assert any(isinstance(part, FileBundle) for part in parts)
     for part in parts:
-        if isinstance(part, Bundle):
-            file = part.open(io, unit="us")
-            rows = file.read()
+        if isinstance(part, FileBundle):
+            rows = part.open(io, unit="us").read()
             part.check_last(io, rows, unit="us")
-            digested = verify_files.digested_rows(
-                rows, file, lambda unit, part=part: part.open(io, unit=unit), unit="us"
-            )
+            digested = verify_files.digested_rows(io, part, rows, unit="us")
             alone = verify_files.fingerprint_parquet(io, part.paths, ordered=True)
             assert verify_files.fingerprint_rows(iter(digested), ordered=True) == alone
 
@@ -135,7 +132,7 @@ def test_files_of_other_schemas_are_no_part_of_a_bundle(tmp_path):
     paths = write_files(tmp_path / "t", "pyarrow", counts=(5, 6))
     others = write_files(tmp_path / "u", "int96", counts=(7, 8))
     parts = find_bundles(LocalFileIO(), [*paths, *others, paths[0]])
-    assert [part.paths if isinstance(part, Bundle) else part for part in parts] == [paths, others, paths[0]]
+    assert [part.paths if isinstance(part, FileBundle) else part for part in parts] == [paths, others, paths[0]]
 
 
 def edit_page(path: str, field: int, value: int) -> None:
@@ -217,7 +214,7 @@ def test_a_writer_that_changes_rows_is_found(tmp_path, monkeypatch, fault):
 def test_a_bundle_in_a_wrong_order_is_not_used(tmp_path, monkeypatch):
     """A wrong virtual file is found by its rows, and the files are read on their own."""
     paths = write_files(tmp_path / "t", "plain", counts=(20, 20, 20))
-    footer = Bundle._footer
+    footer = FileBundle._footer
 
     def wrong(self, *parts, **options):
         self.footers.reverse()
@@ -226,7 +223,7 @@ def test_a_bundle_in_a_wrong_order_is_not_used(tmp_path, monkeypatch):
         finally:
             self.footers.reverse()
 
-    monkeypatch.setattr(Bundle, "_footer", wrong)
+    monkeypatch.setattr(FileBundle, "_footer", wrong)
     result = run(LocalFileIO(), paths)
     assert result.status is UnitStatus.WRITTEN
     assert pl.read_parquet(result.outputs[0].path).equals(pl.concat([pl.read_parquet(path) for path in paths]))

@@ -10,9 +10,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from packstone.errors import UnfaithfulError
-from packstone.rewrite.formats import parquet_scan
+from packstone.rewrite.formats import parquet_file_writer, parquet_scan
 from packstone.rewrite.formats.parquet_checks import check_metadata
-from packstone.rewrite.formats.parquet_scan import scan_footer
+from packstone.rewrite.formats.parquet_file_writer import ParquetFileWriter
+from packstone.rewrite.formats.parquet_scan import find_chunks, scan_footer
 
 
 def rows_of(seed: int) -> pa.Table:
@@ -166,3 +167,26 @@ def test_a_codec_of_a_later_parquet_is_refused_after_files_with_known_ones():
     assert changed != footer
     with pytest.raises(UnfaithfulError, match="unknown codec number 14"):
         scan_footer(pa.BufferReader(data.replace(footer, changed)), "a.parquet")
+
+
+@pytest.mark.parametrize("created_by", [None, "", "parquet-mr version 1.2.3"])
+def test_a_footer_is_edited_alike_whether_it_is_known_or_not(created_by, monkeypatch):
+    """A footer like an earlier one is edited in place; the bytes are those of an edit of the whole footer."""
+
+    def write(seed: int) -> bytes:
+        rows, sink = rows_of(seed), pa.BufferOutputStream()
+        writer = ParquetFileWriter(sink, rows.schema, options={"write_page_index": True}, created_by=created_by)
+        for _ in range(1 + seed % 3):
+            writer.write(rows)
+        writer.close({b"key": b"value"})
+        return sink.getvalue().to_pybytes()
+
+    edited_in_place = 0
+    for seed in range(12):
+        with monkeypatch.context() as patched:
+            patched.setattr(parquet_file_writer, "find_chunks", lambda _footer: None)
+            whole = write(seed)
+        scan_footer(pa.BufferReader(whole), "a.parquet")
+        assert write(seed) == whole
+        edited_in_place += find_chunks(footer_of(whole)) is not None
+    assert edited_in_place > 6

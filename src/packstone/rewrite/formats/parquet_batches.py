@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 _BATCH_BYTES = 8 << 20
 _MAX_BATCH_ROWS = 65_536
 _PROBED_ROWS = 256
+_UNPROBED_BYTES = 64 << 20
 _WIDTHS: Final = {"BOOLEAN": 1, "INT32": 4, "FLOAT": 4, "BYTE_ARRAY": 4}  # all others: 8 bytes and more
 _WIDTH: Final = 8
 _LEVELS: Final = 4  # bytes for the levels of a value in a list
@@ -80,7 +81,8 @@ def decoded_row_bytes(io: FileIO, file: pq.ParquetFile, path: str, *, known: int
     metadata = file.metadata
     encoded = sum(metadata.row_group(i).total_byte_size for i in range(metadata.num_row_groups))
     row_bytes = max(known, encoded // max(1, metadata.num_rows), 1)
-    if before or metadata.num_rows <= _PROBED_ROWS:
+    is_little = metadata.num_rows * encoded <= _UNPROBED_BYTES  # if every row had every byte of the file
+    if before or metadata.num_rows <= _PROBED_ROWS or is_little:
         return row_bytes
     probed = min(_PROBED_ROWS, batch_rows_for(row_bytes))
     first = next(read_batches(file, path, batch_rows=probed), None)

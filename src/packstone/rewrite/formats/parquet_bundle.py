@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from packstone.errors import CorruptionError
+from packstone.errors import CorruptionError, PackstoneError
 from packstone.rewrite.blame_file import blame_file
 from packstone.rewrite.formats.parquet_batches import is_harmless
 from packstone.rewrite.formats.parquet_checks import INT96, MAGIC
@@ -39,6 +39,18 @@ if TYPE_CHECKING:
     from packstone.storage.fileio import FileIO
 
 SMALL_FILE_BYTES: Final = 256 << 10
+# What decoders raise for damaged bytes.
+DECODING_ERRORS: Final = (
+    PackstoneError,
+    pa.ArrowException,
+    ArithmeticError,
+    AttributeError,
+    LookupError,
+    MemoryError,
+    OSError,
+    TypeError,
+    ValueError,
+)
 # The most that the rows of a bundle can take when they are decoded, if every row held every byte.
 _MAX_DECODED_BYTES: Final = 64 << 20
 _VALUE_BYTES: Final = 12  # of a value with its levels
@@ -46,7 +58,7 @@ _RAW_INT96: Final = b"\x15\x0e"  # the field of ColumnMetaData that states the t
 
 
 @dataclass(slots=True)
-class Bundle:
+class FileBundle:
     """Small files whose footers differ only in their row groups, in their order."""
 
     paths: list[str]
@@ -121,9 +133,9 @@ class Bundle:
         return b"".join((prefix, rows, b"\x19", list_head(len(groups)), *groups, suffix))
 
 
-def find_bundles(io: FileIO, paths: Sequence[str]) -> list[Bundle | str]:
+def find_bundles(io: FileIO, paths: Sequence[str]) -> list[FileBundle | str]:
     """Combine files that follow one another to bundles where that is possible; the others are returned as paths."""
-    found: list[Bundle | str] = []
+    found: list[FileBundle | str] = []
     room = 0
     for path in paths:
         footer = scan_file(io, path)
@@ -132,13 +144,13 @@ def find_bundles(io: FileIO, paths: Sequence[str]) -> list[Bundle | str]:
             found.append(path)
             continue
         last = found[-1] if found else None
-        if not isinstance(last, Bundle) or not _read_alike(last.kind, footer.kind) or room < cost:
-            last, room = Bundle([], []), _MAX_DECODED_BYTES
+        if not isinstance(last, FileBundle) or not _read_alike(last.kind, footer.kind) or room < cost:
+            last, room = FileBundle([], []), _MAX_DECODED_BYTES
             found.append(last)
         last.paths.append(path)
         last.footers.append(footer)
         room -= cost
-    return [one.paths[0] if isinstance(one, Bundle) and len(one.paths) == 1 else one for one in found]
+    return [one.paths[0] if isinstance(one, FileBundle) and len(one.paths) == 1 else one for one in found]
 
 
 def _read_alike(kind: FooterKind, other: FooterKind) -> bool:

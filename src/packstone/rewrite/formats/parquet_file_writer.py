@@ -58,6 +58,7 @@ import pyarrow.types as pt
 
 from packstone.errors import CorruptionError
 from packstone.rewrite.formats.parquet_checks import MAGIC
+from packstone.rewrite.formats.parquet_scan import FooterChunks, find_chunks
 from packstone.rewrite.formats.parquet_thrift import BINARY, STRUCT, Struct, read_struct, write_struct
 
 if TYPE_CHECKING:
@@ -225,6 +226,7 @@ def _holds_nan(leaf: pa.Array) -> bool:
 _TAIL_BYTES: Final = 8  # the footer's length and the magic
 # FileMetaData, RowGroup
 _ROW_GROUPS, _CREATED_BY, _COLUMNS = 4, 6, 1
+_ROW_GROUPS_BEFORE: Final = b"\x45\x00"  # a field with the number of the row groups, for the fields after them
 _NO_INPUTS: Final = InputBounds()
 
 
@@ -279,21 +281,51 @@ class ParquetFileWriter:
         self._sink.drop()
 
     def _edit(self, data: bytes) -> bytes:
+        found = find_chunks(data) if self._own_edit is None else None
+        if found is not None:
+            return self._edit_chunks(data, found)
         footer = read_struct(data)[0]
         groups: list[Struct] = footer[_ROW_GROUPS][1].items
-        if len(groups) != len(self._groups):
-            raise CorruptionError(f"PyArrow wrote {len(groups)} row groups, not {len(self._groups)}.")
-        for group, (unbounded, sound) in zip(groups, self._groups, strict=True):
+        self._check_groups(len(groups))
+        for group, facts in zip(groups, self._groups, strict=True):
             for leaf in self._floats:
-                chunk = group[_COLUMNS][1].items[leaf]
-                keep_true_statistics(chunk, has_bounds=leaf not in unbounded, may_state_range=leaf not in sound)
+                _edit_statistics(group[_COLUMNS][1].items[leaf], leaf, facts)
+        self._edit_writer(footer)
+        if self._own_edit is not None:
+            self._own_edit(footer)
+        return write_struct(footer)
+
+    def _edit_chunks(self, data: bytes, found: FooterChunks) -> bytes:
+        """Edit the footer without reading the chunks of other columns: they would take longer than a small file."""
+        self._check_groups(len(found.groups))
+        parts: list[bytes] = []
+        at = 0
+        for chunks, facts in zip(found.groups, self._groups, strict=True):
+            for leaf in self._floats:
+                begin, end = chunks[leaf]
+                chunk, _ = read_struct(data, begin)
+                _edit_statistics(chunk, leaf, facts)
+                parts += (data[at:begin], write_struct(chunk))
+                at = end
+        rest, _ = read_struct(_ROW_GROUPS_BEFORE + data[found.end :])
+        self._edit_writer(rest)
+        parts += (data[at : found.end], write_struct(dict(sorted(rest.items())))[len(_ROW_GROUPS_BEFORE) :])
+        return b"".join(parts)
+
+    def _check_groups(self, count: int) -> None:
+        if count != len(self._groups):
+            raise CorruptionError(f"PyArrow wrote {count} row groups, not {len(self._groups)}.")
+
+    def _edit_writer(self, footer: Struct) -> None:
         if self._created_by:
             footer[_CREATED_BY] = BINARY, self._created_by.encode()
         elif self._created_by is not None:
             footer.pop(_CREATED_BY, None)
-        if self._own_edit is not None:
-            self._own_edit(footer)
-        return write_struct(footer)
+
+
+def _edit_statistics(chunk: Struct, leaf: int, facts: tuple[frozenset[int], frozenset[int]]) -> None:
+    unbounded, sound = facts
+    keep_true_statistics(chunk, has_bounds=leaf not in unbounded, may_state_range=leaf not in sound)
 
 
 class _TailSink:

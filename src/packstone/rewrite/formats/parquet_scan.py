@@ -73,6 +73,13 @@ class GroupPlace(NamedTuple):
     chunks: list[ChunkPlace]
 
 
+class FooterChunks(NamedTuple):
+    """Where the column chunks of each row group begin and end in the bytes of a footer, and where the groups end."""
+
+    groups: list[list[tuple[int, int]]]
+    end: int
+
+
 @dataclass(eq=False, slots=True)
 class FooterKind:
     """All that a footer states besides row counts, places, sizes, encodings and statistics; one object for equal ones.
@@ -130,6 +137,14 @@ def scan_bytes(footer: bytes, data_end: int) -> ScannedFooter:
             found = schema.scan(footer, data_end)
             return _scan_in_full(footer, data_end) if found is None else found
     return _scan_in_full(footer, data_end)
+
+
+def find_chunks(footer: bytes) -> FooterChunks | None:
+    """Find the column chunks in a footer like one that was checked; None if it must be read in full."""
+    for prefix, schema in reversed(_SCHEMAS.items()):
+        if footer.startswith(prefix):
+            return schema.find_chunks(footer)
+    return None
 
 
 def _scan_in_full(footer: bytes, data_end: int) -> ScannedFooter:
@@ -201,7 +216,7 @@ class _Schema:
             for leaf in leaves
         ]
         count = len(leaves)
-        self._match_group = re.compile(b"\x19" + re.escape(list_head(count)) + _LEAD, re.DOTALL).match
+        self._match_group = re.compile(b"\x19" + re.escape(list_head(count)) + b"(" + _LEAD + b")", re.DOTALL).match
         self._kinds: OrderedDict[tuple[Any, ...], FooterKind] = OrderedDict()
 
     def kind_of(self, suffix: bytes, traits: tuple[Any, ...]) -> FooterKind:
@@ -265,6 +280,34 @@ class _Schema:
         is_valid = (group.rows | group.plain_bytes) >= 0
         return (group, (bytes(codecs), ended[3] or b"", bytes(blooms)), ended.end()) if is_valid else None
 
+    def find_chunks(self, footer: bytes) -> FooterChunks | None:
+        """Find the column chunks; None if that takes reading the footer in full."""
+        begun = _GROUPS.match(footer, len(self._prefix))
+        if begun is None:
+            return None
+        at = begun.end()
+        groups: list[list[tuple[int, int]]] = []
+        for _ in range(begun[2][0] >> 4):
+            led = self._match_group(footer, at)
+            if led is None:
+                return None
+            begin, at, chunks = led.start(1), led.end(), []
+            for heads, match_chunk in zip(self.heads, self._match_chunk, strict=True):
+                head = next((head for head in heads if footer.startswith(head, at)), None)
+                found = None if head is None else match_chunk(footer, at + len(head))
+                if found is None:
+                    return None
+                at = found.end()
+                end = at - len(found[_NEXT_LEAD] or b"")
+                chunks.append((begin, end))
+                begin = end
+            ended = _GROUP_END.match(footer, at)
+            if ended is None:
+                return None
+            at = ended.end()
+            groups.append(chunks)
+        return FooterChunks(groups, at)
+
 
 _SCHEMAS: OrderedDict[bytes, _Schema] = OrderedDict()  # by their bytes, the latest last
 
@@ -300,6 +343,7 @@ _GROUP_END: Final = re.compile(
     rb"(?:\x19([\x1c\x2c\x3c\x4c\x5c\x6c\x7c\x8c](?:\x15%(v)b[\x11\x12][\x11\x12]\x00)+)(?:\x16%(v)b(?:\x16%(v)b(?:\x14%(v)b)?)?)?"
     rb"|\x26%(v)b(?:\x16%(v)b(?:\x14%(v)b)?)?|\x36%(v)b(?:\x14%(v)b)?)?\x00" % {b"v": _V}
 )
+_NEXT_LEAD: Final = 13
 _PARTS: Final = (1, 2, 3, 4, 5, 11, 12, 6)  # the groups of a chunk's pattern
 
 
@@ -348,7 +392,7 @@ def _chunk_pattern(*, width_bytes: int, definition: int, repetition: int) -> re.
         rb"(?:(?(10)\x16|(?(6)\x26|(?(5)\x36|\x56)))(%(v)b)(?:\x15(%(short)b))?)?"
         rb"(?:(?(12)\x1c|(?(11)\x2c|(?(10)\x3c|(?(6)\x4c|(?(5)\x5c|\x7c)))))%(z)b)?\x00"
         # The page indexes, and the header of the next chunk.
-        rb"(?:\x16%(v)b\x15%(v)b(?:\x16%(v)b\x15%(v)b)?)?\x00(?:%(l)b)?"
+        rb"(?:\x16%(v)b\x15%(v)b(?:\x16%(v)b\x15%(v)b)?)?\x00(%(l)b)?"
         % {b"v": _V, b"s": statistics, b"e": encodings, b"z": sizes, b"l": _LEAD, b"short": _SHORT},
         re.DOTALL,
     )

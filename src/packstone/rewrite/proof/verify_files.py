@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
     import pyarrow.parquet as pq
 
+    from packstone.rewrite.formats.parquet_bundle import FileBundle
     from packstone.storage.fileio import FileIO
 
 
@@ -61,15 +62,13 @@ def fingerprint_rows(rows: Iterator[pa.RecordBatch], *, ordered: bool) -> Finger
     return fingerprint_batches(rows)
 
 
-def digested_rows(
-    rows: pa.Table, file: pq.ParquetFile, reopen: Callable[[str], pq.ParquetFile], *, unit: str
-) -> list[pa.RecordBatch]:
-    """The rows of an open file as ``all_rows`` yields them, decoded in a unit; ``reopen`` opens it in another."""
-    int96 = int96_columns(file)
-    if not int96:
+def digested_rows(io: FileIO, bundle: FileBundle, rows: pa.Table, *, unit: str) -> list[pa.RecordBatch]:
+    """The rows of a bundle that was decoded in this unit, as ``all_rows`` yields those of its files."""
+    if not bundle.kind.has_int96:
         return list(rows.to_batches())
-    in_micros = rows if unit == "us" else reopen("us").read(use_threads=False)
-    in_nanos = reopen("ns").read(columns=int96, use_threads=False)
+    file = bundle.open(io, unit="ns")
+    in_micros = rows if unit == "us" else bundle.open(io, unit="us").read(use_threads=False)
+    in_nanos = file.read(columns=int96_columns(file), use_threads=False)
     columns = [*in_micros.columns, *in_nanos.columns]
     both = pa.Table.from_arrays(columns, names=[str(at) for at in range(len(columns))])
     return list(both.to_batches())

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from packstone.model.unit import How, Verify
 from packstone.rewrite.data_files.batches import read_ahead
 from packstone.rewrite.formats.parquet_batches import batch_rows_for, decoded_row_bytes, read_batches
-from packstone.rewrite.formats.parquet_bundle import SMALL_FILE_BYTES, Bundle, find_bundles
+from packstone.rewrite.formats.parquet_bundle import DECODING_ERRORS, SMALL_FILE_BYTES, FileBundle, find_bundles
 from packstone.rewrite.formats.parquet_file_writer import (
     BoundsOfRows,
 )
@@ -137,7 +137,7 @@ def _rewrite(
     ``proves``: the rows of small inputs are decoded once, and digested before anything else is done with them.
     """
     parts = find_bundles(io, paths)
-    are_small = all(isinstance(part, Bundle) or scan_file(io, part).data_end <= SMALL_FILE_BYTES for part in parts)
+    are_small = all(isinstance(part, FileBundle) or scan_file(io, part).data_end <= SMALL_FILE_BYTES for part in parts)
     unit = _find_int96_unit(io, parts)
     with open_parquet(io, paths[0], coerce_int96_timestamp_unit=unit) as first:
         settings = find_writer_settings(first, codec=codec, files=len(paths))
@@ -159,20 +159,20 @@ def _rewrite(
     return Written(how=How.REWRITE, ordered=not settings.sorting, checks_text=checks_text, before=before)
 
 
-def _find_int96_unit(io: FileIO, parts: Sequence[Bundle | str]) -> str:
+def _find_int96_unit(io: FileIO, parts: Sequence[FileBundle | str]) -> str:
     """The unit that can hold all INT96 values of the files."""
-    first = parts[0].paths[0] if isinstance(parts[0], Bundle) else parts[0]
+    first = parts[0].paths[0] if isinstance(parts[0], FileBundle) else parts[0]
     unit = Int96Unit()
     if not scan_file(io, first).kind.has_int96:
         return str(unit)
     for part in parts:
-        if isinstance(part, Bundle):
+        if isinstance(part, FileBundle):
             try:
                 unit.add("", part.open_raw_int96(io).iter_batches(use_threads=False))
                 continue
-            except Exception:  # noqa: BLE001, S110 - damaged bytes make decoders raise anything; the files are read alone
-                pass
-        for path in part.paths if isinstance(part, Bundle) else (part,):
+            except DECODING_ERRORS:
+                pass  # each file is read on its own, which names the one that is to blame
+        for path in part.paths if isinstance(part, FileBundle) else (part,):
             unit.add(path, raw_batches(io, path))
     return str(unit)
 
@@ -191,23 +191,23 @@ class _Decoder:
     checks_text: bool
     row_bytes: int = 0
 
-    def read(self, parts: Sequence[Bundle | str]) -> Iterator[_Decoded]:
+    def read(self, parts: Sequence[FileBundle | str]) -> Iterator[_Decoded]:
         """Yield the rows twice: as they are digested, and as they are written."""
         for part in parts:
-            if not isinstance(part, Bundle):
+            if not isinstance(part, FileBundle):
                 yield from self._read_file(part)
                 continue
             try:
                 found = self._read_bundle(part)
-            except Exception:  # noqa: BLE001 - damaged bytes make decoders raise anything; reading each file names it
-                for path in part.paths:
+            except DECODING_ERRORS:
+                for path in part.paths:  # reading each file on its own names the one that is to blame
                     yield from self._read_file(path)
                 continue
             finally:
                 part.close()
             yield found
 
-    def _read_bundle(self, bundle: Bundle) -> _Decoded:
+    def _read_bundle(self, bundle: FileBundle) -> _Decoded:
         file = bundle.open(self.io, unit=self.unit)
         rows = file.read(use_threads=False)
         bundle.check_last(self.io, rows, unit=self.unit)
@@ -216,7 +216,7 @@ class _Decoder:
             if self.checks_text:
                 for batch in rows.to_batches():
                     verify.check_text(batch, bundle.paths[0])
-            digested = verify.digested_rows(rows, file, lambda unit: bundle.open(self.io, unit=unit), unit=self.unit)
+            digested = verify.digested_rows(self.io, bundle, rows, unit=self.unit)
         for number in range(file.num_row_groups):
             self.bounds.add(file.metadata.row_group(number))
         return digested, rows.to_batches()
