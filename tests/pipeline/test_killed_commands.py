@@ -200,6 +200,32 @@ def test_a_signal_during_a_conflict_is_not_forgotten(lake, packstone, monkeypatc
     assert "1 of 2 partitions is published" in done.err
 
 
+@pytest.mark.parametrize(("signals", "published"), [(1, 3), (2, 1)])
+def test_a_second_signal_begins_no_further_partition(lake, packstone, monkeypatch, signals, published):
+    """One signal during a commit publishes all that is written; after a second one, only the swap that has begun."""
+    for partition in ("dt=1", "dt=2", "dt=3"):
+        lake.parquet(partition, files=4)
+    ids = lake.ids()
+
+    class Stop(FaultyFileIO):
+        def _step(self, name, path, act, *, torn=None):
+            if name == "move" and path.endswith("dt=1/part-00002.parquet"):
+                for _ in range(signals):
+                    signal.raise_signal(signal.SIGTERM)
+            super()._step(name, path, act, torn=torn)
+
+    store = Stop(LocalFileIO())
+    with monkeypatch.context() as patch:
+        patch.setattr("packstone.pipeline.table.open_store", lambda _: store)
+        done = packstone("compact", lake.table, "--set", "min-files=2", "--format", "json")
+    assert (done.code, len(done.json["units"])) == (143, published)
+    assert [len(lake.names(f"dt={day}")) for day in (1, 2, 3)] == [1 if day <= published else 4 for day in (1, 2, 3)]
+    assert packstone("recover", lake.table, "--format", "json").json["status"] == "nothing-to-do"
+    assert lake.ids() == ids
+    assert packstone("restore", done.json["run"], lake.table, "--yes").code == 0
+    assert [len(lake.names(f"dt={day}")) for day in (1, 2, 3)] == [4, 4, 4]
+
+
 @pytest.mark.parametrize("thread", ["main", "other"])
 def test_a_notebook_is_interrupted_during_a_swap(lake, thread):
     """Ctrl-C in a program that knows nothing of our handlers: the swap is finished first, then it is interrupted."""

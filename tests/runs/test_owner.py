@@ -12,7 +12,7 @@ from packstone.errors import ConflictError
 from packstone.runs import liveness
 from packstone.runs import owner as ownership
 from packstone.runs.liveness import LEASE_SECONDS, ProcessIdentity
-from packstone.runs.owner import Owner, check_owned, claim, is_dead, read_owner, release
+from packstone.runs.owner import Owner, UnknownOwner, check_owned, claim, is_dead, read_owner, release, succeed
 from packstone.storage.local import LocalFileIO
 from packstone.storage.memory import MemoryFileIO
 
@@ -203,3 +203,12 @@ def test_this_process_knows_itself():
     mine = ProcessIdentity.mine()
     assert (mine.is_on_this_host(), mine.is_running()) == (True, True)
     assert str(mine) == f"process {os.getpid()} on {socket.gethostname()}"
+
+
+@pytest.mark.parametrize("left", [b"", bytes(300)])
+def test_an_owner_file_that_a_power_cut_emptied(folder, left):
+    """Its owner is dead: nobody has to say --take-over, but the next owner looks for half-done work."""
+    Path(folder).mkdir(parents=True)
+    (Path(folder) / "000001.json").write_bytes(left)
+    number, before = succeed(IO, folder, owner(folder), what="dt=1", now_seconds=time.time())
+    assert (number, isinstance(before, UnknownOwner)) == (2, True)

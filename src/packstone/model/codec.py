@@ -17,6 +17,7 @@ import dataclasses
 import hashlib
 import json
 import math
+import operator
 import re
 import types
 import typing
@@ -148,12 +149,12 @@ def _reader(kind: Any) -> _Convert:
 
 def _dataclass_reader(kind: Any, arguments: dict[Any, Any]) -> _Convert:
     @cache
-    def fields() -> tuple[list[tuple[str, _Convert]], list[str]]:
+    def fields() -> tuple[list[tuple[str, _Convert]], frozenset[str]]:
         """The readers of the fields, built when the first record is read: a type may contain its own type."""
         hints = typing.get_type_hints(kind, include_extras=True)
         inits = [field for field in dataclasses.fields(kind) if field.init]
         absent = (dataclasses.MISSING, dataclasses.MISSING)
-        required = [field.name for field in inits if (field.default, field.default_factory) == absent]
+        required = frozenset(field.name for field in inits if (field.default, field.default_factory) == absent)
         return [(field.name, _reader(_filled_in(hints[field.name], arguments))) for field in inits], required
 
     def read(plain: object) -> object:
@@ -167,9 +168,9 @@ def _dataclass_reader(kind: Any, arguments: dict[Any, Any]) -> _Convert:
                     values[at] = convert(plain[at])
         except ValueError as error:
             raise ValueError(f"{at}: {error}") from None
-        for name in required:
-            if name not in values:
-                raise ValueError(f"{name} is missing")
+        if not required <= values.keys():
+            name = next(name for name, _ in readers if name in required and name not in values)
+            raise ValueError(f"{name} is missing")
         return kind(**values)
 
     return read
@@ -199,9 +200,12 @@ def _tuple_reader(args: tuple[Any, ...]) -> _Convert:
 
 
 def _checked_reader(inner: _Convert, checks: tuple[Any, ...]) -> _Convert:
+    first, *others = checks
+
     def read(plain: object) -> object:
         value = inner(plain)
-        for check in checks:
+        first(value)
+        for check in others:
             check(value)
         return value
 
@@ -323,9 +327,21 @@ def _dataclass_writer(kind: Any) -> _Convert:
         hints = typing.get_type_hints(kind, include_extras=True)
         return [(field.name, _writer(hints[field.name])) for field in dataclasses.fields(kind)]
 
+    @cache
+    def steps() -> tuple[tuple[str, ...], Callable[[Any], tuple[Any, ...]], list[tuple[str, _Convert]]]:
+        """The names of the fields, the function that gets all their values, and the writers of those that need one."""
+        names = tuple(name for name, _ in writers())
+        get: Any = (
+            operator.attrgetter(*names) if len(names) > 1 else lambda value: tuple(getattr(value, n) for n in names)
+        )
+        return names, get, [(name, convert) for name, convert in writers() if convert is not None]
+
     def write(value: object) -> dict[str, Any]:
-        found = ((name, convert, getattr(value, name)) for name, convert in writers())
-        return {name: one if convert is None else convert(one) for name, convert, one in found}
+        names, get, converted = steps()
+        plain = dict(zip(names, get(value), strict=True))
+        for name, convert in converted:
+            plain[name] = convert(plain[name])
+        return plain
 
     return write
 

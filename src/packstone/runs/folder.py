@@ -322,6 +322,7 @@ class Run:
         self._is_half_done = is_half_done
         self._heartbeat = Heartbeat(io)
         self._labels = count(1)
+        self._checked_info: Entry | None = None  # run.json when it was last found to be unfenced
         self._kept: set[str] = set()  # files that this run created and published
 
     @property
@@ -395,9 +396,13 @@ class Run:
 
     def check_not_fenced(self) -> None:
         """Raise ConflictError if another run took this one for dead: it may be undoing what we are about to publish."""
+        found = self.io.stat(f"{self.folder}/{_INFO}")
+        if found is not None and found == self._checked_info:
+            return  # the file that was read last time
         info = self.folders.read_info(self.id)
         if info is None or info.fenced:
             raise ConflictError(f"Run {self.id} was taken for dead by another run; nothing more is changed.")
+        self._checked_info = found
 
     def record_created(self, paths: tuple[str, ...], *, label: str = "") -> None:
         """Record paths that the driver is about to create."""

@@ -82,12 +82,10 @@ class Claims:
             self.release(partition, unfinished=unfinished)
 
 
-def second_listing(
-    journal: Journal, before: PartitionListing, *, quiet: dict[str, Entry] | None = None
-) -> PartitionListing:
+def second_listing(journal: Journal, before: PartitionListing) -> PartitionListing:
     """List a partition again, as late as possible; ConflictError if it was dropped."""
     try:
-        return list_again(journal.io, journal.layout.root, before, now_seconds=now_seconds(), quiet=quiet)
+        return list_again(journal.io, journal.layout.root, before, now_seconds=now_seconds())
     except FileNotFoundError:
         raise ConflictError(f"{before.directory} was removed while it was being merged.") from None
 
@@ -123,7 +121,6 @@ class WaveCommit:
     claims: Claims
     options: HiveOptions
     publish: LocationPublish | None
-    quiet: dict[str, Entry]  # folders above partitions that showed no writer; see ``list_again``
 
     def commit(self, publications: Sequence[Publication]) -> WaveOutcome:
         """Publish the partitions, in batches whose journal is a record of a usual size."""
@@ -219,7 +216,7 @@ class WaveCommit:
         """ConflictError unless every input is still the file that was read, and nobody writes in the partition."""
         journal = self.claims.journal
         check_same_folder(journal.io, intent.directory, before=one.folder)
-        again = _still_mergeable(second_listing(journal, one.listing, quiet=self.quiet))
+        again = _still_mergeable(second_listing(journal, one.listing))
         now = {file.name: (file.size_bytes, file.mtime_ns) for file in again.files}
         for file in intent.inputs:
             if now.get(file.name) != (file.size_bytes, file.mtime_ns):

@@ -30,7 +30,6 @@ _WRITER_FOLDER = re.compile(
     r"^(_temporary|\.hive-staging.*|_impala_insert_staging|\.spark-staging.*|_tmp\..*|-ext-\d+)$"
 )
 _WRITER_FILE = re.compile(r"(\.inprogress(\..*)?|\.pending(\..*)?|\.writing|\.tmp|\._COPYING_|\.filepart)$")
-_STILL_SECONDS = 2
 _MAX_WRITER_ENTRIES = 1_000  # entries whose times are compared; a live job changes the first ones too
 
 
@@ -114,17 +113,11 @@ def list_partitions(
     yield from _walk(io, directory, partition, writing=writing, now_seconds=now_seconds, find_format=find_format)
 
 
-def list_again(
-    io: FileIO, root: str, before: PartitionListing, *, now_seconds: float, quiet: dict[str, Entry] | None = None
-) -> PartitionListing:
-    """List one folder again, without those below it.
-
-    ``quiet`` remembers the folders above in which no job was writing, with their time. While its time is the same, such
-    a folder is not listed again: the root of a table with a thousand partitions would be listed a thousand times.
-    """
+def list_again(io: FileIO, root: str, before: PartitionListing, *, now_seconds: float) -> PartitionListing:
+    """List one folder again, without those below it."""
     partition, directory = before.partition, before.directory
     is_inside = directory == (f"{root}/{partition}" if partition else root)
-    writing = _writing_above(io, root, partition, now_seconds=now_seconds, quiet=quiet) if is_inside else None
+    writing = _writing_above(io, root, partition, now_seconds=now_seconds) if is_inside else None
     listing, _ = _list_folder(io, directory, partition, writing=writing, now_seconds=now_seconds)
     return replace(listing, facts=before.facts)
 
@@ -227,9 +220,7 @@ def _ignored_name(entry: Entry) -> str:
     return f"{entry.name} (symbolic link)" if entry.kind is EntryKind.LINK else entry.name
 
 
-def _writing_above(
-    io: FileIO, root: str, partition: str, *, now_seconds: float, quiet: dict[str, Entry] | None = None
-) -> str | None:
+def _writing_above(io: FileIO, root: str, partition: str, *, now_seconds: float) -> str | None:
     """Return a sign of writing above a partition: a Spark job keeps its ``_temporary`` in the table's root."""
     at, above = root, []
     for folder in partition.split("/") if partition else ():
@@ -237,26 +228,12 @@ def _writing_above(
         at = f"{at}/{folder}"
     for directory in above:
         try:
-            found = io.stat(directory) if quiet is not None and io.capabilities.has_folders else None
-            if found is not None and quiet is not None and quiet.get(directory) == found:
-                continue
-            entries = list(io.list_dir(directory))
-            sign = _sign_of_writing(io, directory, entries, now_seconds=now_seconds)
+            sign = _sign_of_writing(io, directory, list(io.list_dir(directory)), now_seconds=now_seconds)
         except OSError:
             continue
         if sign is not None:
             return sign
-        # Not if it changed just now: a second change within one tick of the clock would leave its time as it is.
-        is_still = found is not None and now_seconds - found.mtime_ns / 1e9 > _STILL_SECONDS
-        if quiet is not None and found is not None and is_still and not any(map(_is_of_job, entries)):
-            quiet[directory] = found
     return None
-
-
-def _is_of_job(entry: Entry) -> bool:
-    """Whether an entry may become a sign of writing without a change of its folder: a job goes on in it."""
-    is_folder = entry.kind is EntryKind.DIRECTORY
-    return (_WRITER_FOLDER.match if is_folder else _WRITER_FILE.search)(entry.name) is not None
 
 
 def _sign_of_writing(io: FileIO, directory: str, entries: list[Entry], *, now_seconds: float) -> str | None:

@@ -88,6 +88,7 @@ def commit_swap(
         check_ours()
         _check_before(journal, intent, now_seconds=now_seconds, check_ours=check_ours, check_unchanged=check_unchanged)
         swap_ms = _swap(journal, intent, now_seconds=now_seconds, check_ours=check_ours)
+        _move_summaries_out(journal.io, intent)
         journal.write_mark(intent, "done", Mark(at=now_seconds, swap_ms=swap_ms), durable=False)
     except OSError as error:
         raise CommitUnknownError(
@@ -107,7 +108,6 @@ def _check_before(
     """Check the partition as late as possible; give the swap up if it changed, before anything is moved."""
     try:
         check_unchanged()
-        check_not_exchanged(journal.io, journal.layout, intent)
         _check_outputs_staged(journal.io, intent)
     except ConflictError as stop:
         check_ours()
@@ -157,6 +157,7 @@ def recover_swap(journal: Journal, intent: SwapIntent, *, now_seconds: float) ->
     io = journal.io
     check_reachable(io, journal.layout, intent)
     if _may_go_forward(io, intent) and _go_forward(journal, intent):
+        _move_summaries_out(io, intent)
         journal.write_mark(intent, "done", Mark(at=now_seconds, why="recovered"))
         return "finished"
     check_originals(io, intent)
@@ -311,15 +312,11 @@ def _move_outputs_in(io: FileIO, intent: SwapIntent) -> None:
     for output in intent.outputs:
         if not _is_output(io.stat(intent.published(output)), output):
             io.move(output.staged_path, intent.published(output))
-    for folder in sorted({intent.directory, *_move_summaries_out(io, intent)}):
-        io.sync_dir(folder)
+    io.sync_dir(intent.directory)
 
 
-def _move_summaries_out(io: FileIO, intent: SwapIntent) -> set[str]:
-    """Move summary files to the backup: ``_metadata`` describes files that are gone, and readers would fail on it.
-
-    Return the folders that they left.
-    """
+def _move_summaries_out(io: FileIO, intent: SwapIntent) -> None:
+    """Move summary files to the backup: ``_metadata`` describes files that are gone, and readers would fail on it."""
     left: set[str] = set()
     for number, path in enumerate(intent.summaries):
         if io.stat(path) is None:
@@ -329,7 +326,8 @@ def _move_summaries_out(io: FileIO, intent: SwapIntent) -> set[str]:
         with contextlib.suppress(FileNotFoundError):
             io.move(path, intent.kept_summary(number))
             left.add(posixpath.dirname(path))
-    return left
+    for folder in sorted(left):
+        io.sync_dir(folder)
 
 
 def _is(found: Entry | None, file: FileEntry) -> bool:

@@ -131,7 +131,6 @@ class HiveTable:
         self._claims: Claims | None = None
         self._numbers = count(1)
         self._in_flight: dict[str, _InFlight] = {}
-        self._quiet: dict[str, Entry] = {}
 
     @property
     def output_home(self) -> str:
@@ -397,7 +396,7 @@ class HiveTable:
 
     def commit(self, works: Sequence[Work[PartitionPlan, UnitSpec, StagedFile]], run: Run) -> Commit:
         """Swap the merged files of each partition in, or publish its new folder; each succeeds or fails alone."""
-        commit = WaveCommit(self._claimed(run), self.options, self.publish, self._quiet)
+        commit = WaveCommit(self._claimed(run), self.options, self.publish)
         try:
             done = commit.commit([self._publication(work) for work in works])
         except OSError as error:
@@ -447,7 +446,7 @@ class HiveTable:
         if len(flight.allowed) < self.options.min_files:
             return None  # too few to merge, whatever a listing shows
         try:
-            listing = second_listing(self.journal, work.plan.listing, quiet=self._quiet)
+            listing = second_listing(self.journal, work.plan.listing)
         except ConflictError as conflict:
             return Skipped(what=work.part, why=conflict.message, kind=SkipKind.CONFLICT)
         assert self._planner is not None  # a saved plan is never planned again
