@@ -84,6 +84,7 @@ def cli() -> None:
 
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line and exit with the documented code."""
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # NumPy would start a thread for each core; we use none of them
     code = run(sys.argv[1:] if arguments is None else arguments)
     ignore_signals()
     sys.exit(code)

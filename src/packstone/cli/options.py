@@ -110,7 +110,9 @@ budget_options = _stack(
     click.option(
         "--max-time", default=None, metavar="DURATION", help="Stop starting new work after this duration, e.g. 45m."
     ),
-    click.option("--parallel", type=int, default=None, metavar="N", help="Run at most N merges at once."),
+    click.option(
+        "--parallel", type=int, default=None, metavar="N", help="Run at most N tasks at once; inline: in N processes."
+    ),
 )
 
 between_option: Callable[[Any], Any] = click.option(
@@ -247,9 +249,9 @@ engine_options = _stack(
         "--engine",
         default=None,
         metavar="ENGINE",
-        help="Choose where the work runs: inline (this process, one core, no Java), spark, a Spark master (local[4], "
-        "yarn), Spark Connect (sc://host:15002), or auto: inline up to 1 GB and 5,000 files or if Spark is not "
-        "installed, else spark. Default: PACKSTONE_ENGINE, else auto.",
+        help="Choose where the work runs: inline (all cores of this machine, no Java), spark, a Spark master "
+        "(local[4], yarn), Spark Connect (sc://host:15002), or auto: your Spark if there is one (an active session, "
+        "spark-submit, SPARK_MASTER, SPARK_REMOTE), else inline. Default: PACKSTONE_ENGINE, else auto.",
     ),
     click.option(
         "--conf",

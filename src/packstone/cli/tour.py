@@ -39,7 +39,6 @@ if TYPE_CHECKING:
 
 _PAUSE_SECONDS = 0.8  # before each step on a terminal: time to read the previous one
 _WIDTH = 100
-_QUICK_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"  # a faster start; the lake is too small to need the rest
 _EXIT_PARTIAL = 1
 _SEGMENTS = "sales"
 _SEGMENTS_SCHEMA = (
@@ -195,7 +194,6 @@ class Tour:
     @contextlib.contextmanager
     def _engine(self, engine_factory: Callable[[], Engine]) -> Iterator[None]:
         """Start Spark once; the commands use the session and leave it running."""
-        os.environ.setdefault("PACKSTONE_JVM_OPTIONS", _QUICK_JVM)
         with self._console.status("starting Spark …"):
             began = time.perf_counter()
             engine = engine_factory()

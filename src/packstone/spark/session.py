@@ -26,6 +26,8 @@ _CANCEL_SECONDS = 5  # the tasks of a job that cannot be cancelled write under n
 _GATEWAY = "PYSPARK_GATEWAY_PORT"  # spark-submit passes the port of its JVM to PySpark in this variable
 _SUBMIT_VARIABLES = ("SPARK_ENV_LOADED", _GATEWAY)  # set by spark-submit
 _ADDRESS_VARIABLES = ("SPARK_REMOTE", "SPARK_MASTER")  # set by the caller
+# A local JVM only schedules: the work is done in Python. Compiling its code thoroughly costs more than it saves.
+_QUICK_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 _BUNDLED_JAVA = os.path.join(sys.prefix, "java")  # scripts/ensure-java puts one here
 _JVM_ENDED = "JAVA_GATEWAY_EXITED"
 # The last message of the JVM: an exception, or the error of spark-submit for an invalid call.
@@ -230,7 +232,7 @@ def _find_session() -> Any:
 def _local_server(builder: Any, settings: SparkSettings) -> Any:
     """Make the server that PySpark starts on this machine listen on the loopback address only."""
     builder = builder.config("spark.connect.grpc.binding.address", _LOOPBACK).config("spark.driver.host", _LOOPBACK)
-    options = _java_options(settings.log_path)
+    options = _java_options(settings.log_path, is_local=True)
     return builder.config("spark.driver.extraJavaOptions", options) if options else builder
 
 
@@ -248,7 +250,8 @@ def _classic(builder: Any, settings: SparkSettings) -> Any:
     if under_submit:
         return builder  # the caller of spark-submit sets the web UI and the Java options
     builder = builder.config("spark.ui.enabled", "false").config("spark.ui.showConsoleProgress", "false")
-    options = _java_options(settings.log_path)
+    is_local = _is_local(settings.master or os.environ.get("SPARK_MASTER"))
+    options = _java_options(settings.log_path, is_local=is_local)
     return builder.config("spark.driver.extraJavaOptions", options) if options else builder
 
 
@@ -267,8 +270,8 @@ def _prepare_environment(settings: SparkSettings, *, is_local: bool) -> None:
         os.environ["JAVA_HOME"] = _BUNDLED_JAVA
 
 
-def _java_options(log_path: str | None) -> str:
-    options = [os.environ.get("PACKSTONE_JVM_OPTIONS", "")]
+def _java_options(log_path: str | None, *, is_local: bool) -> str:
+    options = [os.environ.get("PACKSTONE_JVM_OPTIONS", _QUICK_JVM if is_local else "")]
     if log_path:
         settings = os.path.join(os.path.dirname(__file__), "log4j2.properties")
         options += [f"-Dlog4j2.configurationFile=file:{settings}", f"-Dpackstone.log={log_path}"]
