@@ -216,6 +216,9 @@ def page_header(page: Page, chunk: bytes | memoryview, *, plain_bytes: int, body
         header, _ = read_struct(chunk, page.begin)
         details = header[_DETAILS_OF[page.kind]][1]
         details[ENCODING_IN[page.kind]] = I32, encoding
+        if page.kind == DATA_PAGE_V2 and not page.is_compressed:
+            details[_IS_COMPRESSED] = TRUE, False
+            header[_DETAILS_V2] = STRUCT, dict(sorted(details.items()))
     header[_UNCOMPRESSED_BYTES] = I32, plain_bytes
     header[_BODY_BYTES] = I32, len(body)
     if crc is not None:
