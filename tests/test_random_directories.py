@@ -156,7 +156,7 @@ def write(path, writer, dialect, table):
             codec = {"none": "uncompressed"}.get(dialect["compression"], dialect["compression"])
             pl.from_arrow(table).write_parquet(path, compression=codec)
             return
-    except (*CANNOT, pa.ArrowException, NotImplementedError):
+    except CANNOT:
         path.unlink(missing_ok=True)
     pq.write_table(table, path, **dialect)
 
