@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
+from weakref import WeakKeyDictionary
 
 from packstone.errors import InvalidInputError
 from packstone.model.files import FileEntry
@@ -30,6 +31,9 @@ _WRITER_FOLDER = re.compile(
     r"^(_temporary|\.hive-staging.*|_impala_insert_staging|\.spark-staging.*|_tmp\..*|-ext-\d+)$"
 )
 _WRITER_FILE = re.compile(r"(\.inprogress(\..*)?|\.pending(\..*)?|\.writing|\.tmp|\._COPYING_|\.filepart)$")
+_SETTLED_SECONDS = 10  # more than the resolution of times in any store
+_QUIET: WeakKeyDictionary[FileIO, dict[str, int]] = WeakKeyDictionary()  # times of folders without a sign of writing
+_QUIET_OF_VALUES: dict[FileIO, dict[str, int]] = {}
 _MAX_WRITER_ENTRIES = 1_000  # entries whose times are compared; a live job changes the first ones too
 
 
@@ -228,12 +232,33 @@ def _writing_above(io: FileIO, root: str, partition: str, *, now_seconds: float)
         at = f"{at}/{folder}"
     for directory in above:
         try:
-            sign = _sign_of_writing(io, directory, list(io.list_dir(directory)), now_seconds=now_seconds)
+            sign = _sign_of_writing_in(io, directory, now_seconds=now_seconds)
         except OSError:
             continue
         if sign is not None:
             return sign
     return None
+
+
+def _sign_of_writing_in(io: FileIO, directory: str, *, now_seconds: float) -> str | None:
+    """Return a sign of writing in a folder; listed only if the folder changed since it had none.
+
+    A table's root is checked for each of its partitions, and may have thousands of entries. The time of a folder
+    changes with its entries; it is trusted if it was old when the folder was listed, as two changes may share a time.
+    """
+    found = io.stat(directory)
+    changed_ns = 0 if found is None else found.mtime_ns  # 0: object stores have no folders
+    try:
+        quiet = _QUIET.setdefault(io, {})
+    except TypeError:  # a store that is a value, and cannot be referred to weakly
+        quiet = _QUIET_OF_VALUES.setdefault(io, {})
+    if changed_ns and quiet.get(directory) == changed_ns:
+        return None
+    entries = list(io.list_dir(directory))
+    has_writer = any(_WRITER_FOLDER.match(entry.name) or _WRITER_FILE.search(entry.name) for entry in entries)
+    if not has_writer and now_seconds - changed_ns / 1e9 > _SETTLED_SECONDS:
+        quiet[directory] = changed_ns
+    return _sign_of_writing(io, directory, entries, now_seconds=now_seconds)
 
 
 def _sign_of_writing(io: FileIO, directory: str, entries: list[Entry], *, now_seconds: float) -> str | None:
