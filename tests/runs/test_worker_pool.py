@@ -363,6 +363,7 @@ def test_the_memory_of_workers_is_bounded(lake, pool_env):
             peak = re.search(r"VmHWM:\s+(\d+) kB", status)
             peaks[pid] = int(peak[1]) << 10 if peak else peaks.get(pid, 0)
         time.sleep(0.02)
-    assert process.wait() == 0
+    process.communicate(timeout=patient(60))
+    assert process.returncode == 0
     assert len(peaks) == 3
     assert max(peaks.values()) <= WORKER_BYTES, peaks
