@@ -433,6 +433,24 @@ def test_a_broken_page_is_blamed_on_its_file(tmp_path, options, place):
     assert caught.value.facts["file"] == str(broken) or place == "dictionary"
 
 
+@pytest.mark.usefixtures("tiny_pages")
+def test_a_code_beyond_the_dictionary_gets_no_meaning(tmp_path):
+    """It is an error in its file, and stays one where the dictionary of another file has an entry at that place."""
+    schema = pa.schema([pa.field("v", pa.string(), nullable=False)])
+    for at, letters in enumerate(("abc" * 5 + "a", "abcd" * 4)):
+        table = pa.table({"v": list(letters)}, schema=schema)
+        write_column(tmp_path / "t", str(at), table, compression="none")
+    broken = tmp_path / "t" / "0.parquet"
+    chunk = pq.read_metadata(broken).row_group(0).column(0)
+    data = bytearray(broken.read_bytes())
+    end = chunk.dictionary_page_offset + chunk.total_compressed_size
+    assert data[end - 6 : end - 4] == bytes([2, 5])  # codes of two bits, two groups of them
+    data[end - 1] = 0xFF
+    broken.write_bytes(data)
+    with pytest.raises(UnreadableFileError, match=r"0\.parquet.*beyond the end of the dictionary"):
+        splice(tmp_path / "t")
+
+
 def test_a_footer_that_says_only_nulls_is_not_believed(tmp_path, monkeypatch):
     """Values that a wrong null count hides are not dropped."""
     monkeypatch.setattr(parquet_splice, "_is_null", lambda piece, leaf: piece.path.endswith("1.parquet"))

@@ -27,7 +27,17 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from packstone.rewrite.formats.parquet_checks import MAGIC
-from packstone.rewrite.formats.parquet_thrift import BINARY, I32, I64, LIST, STRUCT, Struct, ThriftList, write_struct
+from packstone.rewrite.formats.parquet_thrift import (
+    BINARY,
+    I32,
+    I64,
+    LIST,
+    STRUCT,
+    Struct,
+    ThriftList,
+    read_varint,
+    write_struct,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -207,7 +217,7 @@ def _read_runs(data: bytes, at: int, bits: int) -> tuple[list[tuple[int, int]], 
         header = data[at]
         at += 1
         if header >= _MORE:
-            header, at = _read_varint(data, at - 1)
+            header, at = read_varint(data, at - 1)
         if header & 1:
             groups += header >> 1
             size_bytes = (header >> 1) * bits
@@ -351,19 +361,6 @@ def _pack_wide(groups: Codes, bits: int) -> bytes:
         if bit + bits > _WORD_BITS:
             out[:, word + 1] |= groups[:, at] >> np.uint64(_WORD_BITS - bit)
     return out.view(np.uint8).reshape(-1, 32)[:, :bits].tobytes()
-
-
-def _read_varint(data: bytes, at: int) -> tuple[int, int]:
-    value = shift = 0
-    while True:
-        byte = data[at]
-        at += 1
-        value |= (byte & 0x7F) << shift
-        if byte < _MORE:
-            return value, at
-        shift += 7
-        if shift > _MAX_BITS:
-            raise ValueError("a run of codes is too long")
 
 
 def _varint(value: int) -> bytes:

@@ -29,6 +29,7 @@ from packstone.rewrite.formats.parquet_thrift import (
     Struct,
     ThriftList,
     read_struct,
+    read_varint,
     write_struct,
 )
 
@@ -125,52 +126,37 @@ def walk_pages(chunk: bytes | memoryview) -> list[Page]:
     return pages
 
 
-def _read_usual_header(data: bytes | memoryview, at: int) -> Page | None:  # noqa: C901, PLR0912, PLR0915 - one loop
+def _read_usual_header(data: bytes | memoryview, at: int) -> Page | None:
     """Read a header without statistics or unknown fields, in a quarter of the time; None for any other."""
-    begin, number, inner, found = at, 0, 0, 0
+    begin, is_compressed = at, True
     outer: list[Any] = [-1, -1, -1, -1, None]  # type, sizes and checksum, by field
     details = [0, 0, 0, 0, 0, 0, 0]
-    is_compressed = True
+    found, head, at = _read_numbers(data, at, outer)
+    if head & 15 != STRUCT or found not in _DETAILS:
+        return None
+    number, head, at = _read_numbers(data, at, details)
+    if found == _DETAILS_V2 and number == _IS_COMPRESSED and head & 15 in (TRUE, FALSE):
+        is_compressed = head & 15 == TRUE
+        head, at = data[at], at + 1
+    if head or data[at]:
+        return None
+    return _make_page(outer, found, details, is_compressed=is_compressed, is_plain=True, begin=begin, body=at + 1)
+
+
+def _read_numbers(data: bytes | memoryview, at: int, into: list[Any]) -> tuple[int, int, int]:
+    """Read 32-bit numbers by their fields; return the number and head of the next field, and the offset after it."""
+    number = 0
     while True:
         head = data[at]
         at += 1
-        if not head:
-            if not inner or data[at]:
-                return None
-            at += 1
-            break
         number += head >> 4
-        kind = head & 15
-        if kind == I32 and head >> 4:
-            value = data[at]
-            at += 1
-            shift = 7
-            if value >= _MORE:
-                value &= 0x7F
-                while True:
-                    byte = data[at]
-                    at += 1
-                    value |= (byte & 0x7F) << shift
-                    shift += 7
-                    if byte < _MORE:
-                        break
-            value = value >> 1 ^ -(value & 1)
-            if inner:
-                if number > _MOST_DETAILS:
-                    return None
-                details[number] = value
-            elif number <= _CHECKSUM:
-                outer[number] = value
-            else:
-                return None
-        elif kind == STRUCT and not inner and number in _DETAILS:
-            inner = found = number
-            number = 0
-        elif kind <= FALSE and inner == _DETAILS_V2 and number == _IS_COMPRESSED:
-            is_compressed = kind == TRUE
-        else:
-            return None
-    return _make_page(outer, found, details, is_compressed=is_compressed, is_plain=True, begin=begin, body=at)
+        if head & 15 != I32 or not head >> 4 or number >= len(into):
+            return number, head, at
+        value = data[at]
+        at += 1
+        if value >= _MORE:
+            value, at = read_varint(data, at - 1)
+        into[number] = value >> 1 ^ -(value & 1)
 
 
 def _read_any_header(data: bytes | memoryview, at: int) -> Page:
@@ -230,6 +216,9 @@ def page_header(page: Page, chunk: bytes | memoryview, *, plain_bytes: int, body
         header, _ = read_struct(chunk, page.begin)
         details = header[_DETAILS_OF[page.kind]][1]
         details[ENCODING_IN[page.kind]] = I32, encoding
+        if page.kind == DATA_PAGE_V2 and not page.is_compressed:
+            details[_IS_COMPRESSED] = TRUE, False
+            header[_DETAILS_V2] = STRUCT, dict(sorted(details.items()))
     header[_UNCOMPRESSED_BYTES] = I32, plain_bytes
     header[_BODY_BYTES] = I32, len(body)
     if crc is not None:

@@ -73,7 +73,7 @@ def _read_struct(data: bytes | memoryview, at: int) -> tuple[Struct, int]:
             value = data[at]
             at += 1
             if value >= _MORE:
-                value, at = _read_varint(data, at - 1)
+                value, at = read_varint(data, at - 1)
             found[number] = kind, value >> 1 ^ -(value & 1)
         elif kind <= FALSE:
             found[number] = TRUE, kind == TRUE
@@ -90,7 +90,7 @@ def _read_value(data: bytes | memoryview, at: int, kind: int) -> tuple[Any, int]
     if kind in (I32, I64, I16):
         return _read_int(data, at)
     if kind == BINARY:
-        size_bytes, at = _read_varint(data, at)
+        size_bytes, at = read_varint(data, at)
         return _read_bytes(data, at, size_bytes)
     if kind == STRUCT:
         return _read_struct(data, at)
@@ -117,7 +117,7 @@ def _read_list(data: bytes | memoryview, at: int) -> tuple[ThriftList, int]:
     head = data[at]
     count, at = head >> 4, at + 1
     if count == _LONG_LIST:
-        count, at = _read_varint(data, at)
+        count, at = read_varint(data, at)
     kind = head & 15
     items: list[Any] = []
     if kind == STRUCT:
@@ -129,7 +129,7 @@ def _read_list(data: bytes | memoryview, at: int) -> tuple[ThriftList, int]:
             value = data[at]
             at += 1
             if value >= _MORE:
-                value, at = _read_varint(data, at - 1)
+                value, at = read_varint(data, at - 1)
             items.append(value >> 1 ^ -(value & 1))
     else:
         for _ in range(count):
@@ -139,7 +139,7 @@ def _read_list(data: bytes | memoryview, at: int) -> tuple[ThriftList, int]:
 
 
 def _read_map(data: bytes | memoryview, at: int) -> tuple[tuple[int, list[tuple[Any, Any]]], int]:
-    count, at = _read_varint(data, at)
+    count, at = read_varint(data, at)
     if not count:
         return (0, []), at
     kinds, at = data[at], at + 1
@@ -155,11 +155,12 @@ def _read_int(data: bytes | memoryview, at: int) -> tuple[int, int]:
     value = data[at]
     at += 1
     if value >= _MORE:
-        value, at = _read_varint(data, at - 1)
+        value, at = read_varint(data, at - 1)
     return value >> 1 ^ -(value & 1), at
 
 
-def _read_varint(data: bytes | memoryview, at: int) -> tuple[int, int]:
+def read_varint(data: bytes | memoryview, at: int) -> tuple[int, int]:
+    """Read a number of seven bits a byte, least first; return it and the offset of its end."""
     value = shift = 0
     while True:
         byte = data[at]

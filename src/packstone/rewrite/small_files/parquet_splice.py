@@ -275,20 +275,21 @@ def _read_pieces(io: FileIO, paths: Sequence[str], plan: SplicePlan) -> Iterator
             for number in range(file.num_row_groups):
                 group = file.metadata.row_group(number)
                 if group.num_rows:
-                    yield _read_piece(source, path, file, number, structs=groups.items[number][1][1].items, plan=plan)
+                    structs = groups.items[number][1][1].items
+                    yield _read_piece(source, path, file, number=number, structs=structs, leaves=plan.spliced)
 
 
-def _read_piece(  # noqa: PLR0917 - what identifies a row group
-    source: pa.NativeFile, path: str, file: pq.ParquetFile, number: int, *, structs: list[Any], plan: SplicePlan
+def _read_piece(
+    source: pa.NativeFile, path: str, file: pq.ParquetFile, *, number: int, structs: list[Any], leaves: tuple[int, ...]
 ) -> _Piece:
     group, schema = file.metadata.row_group(number), file.metadata.schema
-    leaves = group.num_columns
-    inputs = [InputChunk(group.column(leaf), structs[leaf]) for leaf in range(leaves)]
+    count = group.num_columns
+    inputs = [InputChunk(group.column(leaf), structs[leaf]) for leaf in range(count)]
     piece = _Piece(
         path, number, group, group.num_rows, group.total_byte_size, inputs,
-        [memoryview(b"")] * leaves, [[] for _ in range(leaves)], [None] * leaves, [_ENCODE] * leaves,
+        [memoryview(b"")] * count, [[] for _ in range(count)], [None] * count, [_ENCODE] * count,
     )  # fmt: skip
-    for leaf, data in _read_chunks(source, path, group=group, leaves=plan.spliced).items():
+    for leaf, data in _read_chunks(source, path, group=group, leaves=leaves).items():
         pages = _walk(data, inputs[leaf].chunk)
         if pages and pages[0].kind == DICTIONARY_PAGE:
             piece.dictionaries[leaf] = pages.pop(0)
@@ -517,10 +518,11 @@ class _Splicer:
 
     def _write(self, group: _Group) -> None:
         orders, merged, blooms = list(group.orders), {}, {}
-        for leaf in range(len(orders)):
-            if orders[leaf] == _ENCODE:
-                self._encoded.setdefault(self._fields[leaf], _why_encoded(group, leaf))
-            elif orders[leaf] in (_ONLY_CODED, _FALLBACK):
+        reasons: dict[str, str] = {}
+        for leaf, order in enumerate(orders):
+            if order == _ENCODE:
+                reasons.setdefault(self._fields[leaf], _why_encoded(group, leaf))
+            elif order in (_ONLY_CODED, _FALLBACK):
                 merged[leaf] = self._merge_dictionaries(group, leaf)
         self._check_growth(group, merged)
         for leaf in range(len(orders)):
@@ -530,11 +532,12 @@ class _Splicer:
                 bloom = self._bloom_filter(group, leaf, merged.get(leaf))
                 if bloom is None:
                     orders[leaf] = _ENCODE
-                    self._encoded.setdefault(self._fields[leaf], "its bloom filters cannot be joined")
+                    reasons.setdefault(self._fields[leaf], "its bloom filters cannot be joined")
                 else:
                     blooms[leaf] = bloom
-        again = {name for name, order in zip(self._fields, orders, strict=True) if order == _ENCODE}
-        encoded = self._encoder.encode(group, tuple(dict.fromkeys(name for name in self._fields if name in again)))
+        again = tuple(dict.fromkeys(name for name in self._fields if name in reasons))
+        encoded = self._encoder.encode(group, again)
+        self._encoded = reasons | self._encoded
 
         def chunks() -> Iterator[SplicedChunk | EncodedChunk]:
             for leaf, name in enumerate(self._fields):
@@ -704,7 +707,8 @@ class _Codec:
     def put_codes(self, chunk: SplicedChunk, piece: _Piece, leaf: int, *, merged: MergedDictionary, at: int) -> None:
         """Append pages with codes, and plain ones that follow them."""
         new, bits, data = merged.codes[at], merged.bits, piece.data[leaf]
-        keeps_codes = len(new) == 0 or (int(new[-1]) == len(new) - 1 and bool((new[1:] > new[:-1]).all()))
+        # Only if the dictionary does not grow: a code beyond its end must stay one.
+        keeps_codes = len(new) == len(merged.entries) and bool((new[1:] > new[:-1]).all())
         for page in piece.pages[leaf]:
             if not page.is_coded:
                 chunk.put_copies(data, [page])
@@ -738,7 +742,9 @@ class _Codec:
             coded = RLE_DICTIONARY if page.kind == DATA_PAGE_V2 else PLAIN_DICTIONARY
             encoding = coded if is_coded else _PLAIN
         if page.kind == DATA_PAGE_V2:
-            body = plain[:begin] + (self.compress(plain[begin:]) if page.is_compressed else plain[begin:])
+            is_compressed = page.is_compressed and begin < len(plain)
+            body = plain[:begin] + (self.compress(plain[begin:]) if is_compressed else plain[begin:])
+            page = replace(page, is_compressed=is_compressed)
         else:
             body = self.compress(plain)
         header = page_header(page, data, plain_bytes=len(plain), body=body, encoding=encoding)
