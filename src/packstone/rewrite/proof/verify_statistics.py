@@ -35,7 +35,7 @@ import struct
 from collections import Counter
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Self
 
 import numpy as np
 import pyarrow as pa
@@ -79,14 +79,12 @@ _TAIL_BYTES: Final = 8
 
 def check_statistics(io: FileIO, inputs: Sequence[str], output: str) -> None:
     """Raise VerificationError, with the column, if the output states anything that is not true."""
-    written = _File(io, output)
-    # Their schemas are equal, which is checked elsewhere.
-    originals = [_File(io, path, leaves=written.leaves) for path in inputs]
-    pieces = [group for file in originals for group in file.groups if group.rows]
-    try:
-        _check_file(written, pieces)
-    except _WrongError as error:
-        raise VerificationError(f"The merged file states what is not so: {error}.", file=output) from error
+    with _File(io, output) as written:
+        pieces = [piece for path in inputs for piece in _read_pieces(io, path, written.leaves) if piece.rows]
+        try:
+            _check_file(written, pieces)
+        except _WrongError as error:
+            raise VerificationError(f"The merged file states what is not so: {error}.", file=output) from error
 
 
 class _WrongError(Exception):
@@ -123,6 +121,13 @@ class _File:
             self.footer, _ = read_struct(self.source.read_at(length, size_bytes - _TAIL_BYTES - length))
         self.leaves = self._read_leaves() if leaves is None else leaves
         self.groups = [_Group(self, number, group) for number, group in enumerate(_items(self.footer, _ROW_GROUPS))]
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.source.close()
+        self.groups.clear()  # they refer to the file, and a cycle would wait for the garbage collector
 
     def _read_leaves(self) -> list[_Leaf]:
         """List the columns; a footer lists the schema tree depth first."""
@@ -169,14 +174,13 @@ class _Group:
 class _Chunk:
     """A column chunk: the statements of its footer and, if they are needed, those of its page index."""
 
-    __slots__ = ("_pages", "group", "leaf_number", "metadata", "nulls", "struct", "values")
+    __slots__ = ("group", "leaf_number", "metadata", "nulls", "struct", "values")
 
     def __init__(self, group: _Group, leaf: int, chunk: Struct) -> None:
         self.group, self.leaf_number, self.struct = group, leaf, chunk
         self.metadata: Struct = chunk[_META_DATA][1]
         self.values = _number(self.metadata, _VALUES)
         self.nulls: int | None = self.statistics.get(_NULLS, (0, None))[1]
-        self._pages: list[_PageFacts] | None = None
 
     @property
     def leaf(self) -> _Leaf:
@@ -201,24 +205,58 @@ class _Chunk:
             found = found[::2]
         return (found[0], found[1]) if len(found) == 2 else None
 
-    def pages(self) -> list[_PageFacts] | None:
-        """What is stated about each data page; None if their number is not known."""
-        if self._pages is None:
-            self._pages = self._read_pages()
-        return self._pages
 
-    def _read_pages(self) -> list[_PageFacts] | None:
-        counts = [item for item in _items(self.metadata, _COUNTS) if _number(item, 1) != _DICTIONARY_PAGE]
-        if sum(_number(item, 3) for item in counts) == 1:
-            return [_PageFacts(self.values, 0, self.nulls, self.bounds(self.leaf), *_sizes_of(self))]
-        return _pages_of_index(self)
+@dataclass(frozen=True, slots=True)
+class _Piece:
+    """What an input states about one of its row groups: all that is kept of its footer."""
+
+    rows: int
+    sorting: Any
+    chunks: tuple[_ChunkFacts, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _ChunkFacts:
+    """What an input states about a column chunk; None for what it does not state."""
+
+    rows: int
+    values: int
+    codec: int
+    has_bloom_filter: bool
+    nulls: int | None
+    bounds: tuple[bytes, bytes] | None
+    sizes: tuple[int | None, tuple[int, ...] | None, tuple[int, ...] | None]
+    pages: tuple[_PageFacts, ...] | None
+
+
+def _read_pieces(io: FileIO, path: str, leaves: list[_Leaf]) -> list[_Piece]:
+    """Read the footer of an input, whose schema is that of the output, and the page indexes if they are needed.
+
+    The parsed footers of many files are not kept: they are millions of objects, and each costs the garbage collector.
+    """
+    with _File(io, path, leaves=leaves) as file:
+        return [
+            _Piece(group.rows, group.struct.get(_SORTING), tuple(map(_facts_of, group.chunks))) for group in file.groups
+        ]
+
+
+def _facts_of(chunk: _Chunk) -> _ChunkFacts:
+    metadata, bounds, sizes = chunk.metadata, chunk.bounds(chunk.leaf), _sizes_of(chunk)
+    counts = [item for item in _items(metadata, _COUNTS) if _number(item, 1) != _DICTIONARY_PAGE]
+    if sum(_number(item, 3) for item in counts) == 1:
+        pages: tuple[_PageFacts, ...] | None = (_PageFacts(0, chunk.nulls, bounds, *sizes),)
+    else:
+        pages = _pages_of_index(chunk)
+    return _ChunkFacts(
+        chunk.group.rows, chunk.values, _number(metadata, _CODEC), _BLOOM_OFFSET in metadata,
+        chunk.nulls, bounds, sizes, pages,
+    )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
 class _PageFacts:
     """What is stated about a page; None for what is not."""
 
-    values: int | None
     first_row: int
     nulls: int | None
     bounds: tuple[bytes, bytes] | None
@@ -226,8 +264,14 @@ class _PageFacts:
     repetition: tuple[int, ...] | None
     definition: tuple[int, ...] | None
 
+    def moved(self, rows: int) -> _PageFacts:
+        """The same page behind some more rows."""
+        return _PageFacts(
+            self.first_row + rows, self.nulls, self.bounds, self.unencoded_bytes, self.repetition, self.definition
+        )
 
-def _pages_of_index(chunk: _Chunk) -> list[_PageFacts] | None:
+
+def _pages_of_index(chunk: _Chunk) -> tuple[_PageFacts, ...] | None:
     places = chunk.group.file.read_index(chunk.struct, _OFFSET_INDEX)
     if places is None:
         return None
@@ -236,9 +280,8 @@ def _pages_of_index(chunk: _Chunk) -> list[_PageFacts] | None:
     lows, highs, nulls, unencoded = (_list(index, 2), _list(index, 3), _list(index, 5), _list(places, 2))
     levels = [_split(_list(index, field), count) for field in (6, 7)]
     is_null = _list(index, 1)
-    return [
+    return tuple(
         _PageFacts(
-            None,
             _number(place, 3),
             nulls[at] if nulls else None,
             (lows[at], highs[at]) if lows and not is_null[at] else None,
@@ -247,7 +290,7 @@ def _pages_of_index(chunk: _Chunk) -> list[_PageFacts] | None:
             levels[1][at] if levels[1] else None,
         )
         for at, place in enumerate(_items(places, 1))
-    ]
+    )
 
 
 def _split(counts: list[int], pages: int) -> list[tuple[int, ...]]:
@@ -304,7 +347,7 @@ def _order(element: Struct) -> tuple[Callable[[bytes], Any] | None, bool]:
 # ---- the checks ----
 
 
-def _check_file(written: _File, pieces: list[_Group]) -> None:
+def _check_file(written: _File, pieces: list[_Piece]) -> None:
     if _number(written.footer, _NUM_ROWS) != sum(piece.rows for piece in pieces):
         raise _WrongError("the number of rows is not that of the inputs")
     at = 0
@@ -319,9 +362,9 @@ def _check_file(written: _File, pieces: list[_Group]) -> None:
         _check_group(group, mine)
 
 
-def _check_group(group: _Group, pieces: list[_Group]) -> None:
+def _check_group(group: _Group, pieces: list[_Piece]) -> None:
     sorting = group.struct.get(_SORTING)
-    if sorting is not None and any(piece.struct.get(_SORTING) != sorting for piece in pieces):
+    if sorting is not None and any(piece.sorting != sorting for piece in pieces):
         raise _WrongError("a row group claims a sort order that its inputs do not claim")
     places = [_number(chunk.metadata, _STORED_BYTES) for chunk in group.chunks]
     if _GROUP_STORED in group.struct and _number(group.struct, _GROUP_STORED) != sum(places):
@@ -344,7 +387,7 @@ def _begin(chunk: _Chunk) -> int:
 class _ChunkCheck:
     """Checks one column chunk of the output against the chunks of the inputs that it is made of."""
 
-    def __init__(self, chunk: _Chunk, inputs: list[_Chunk]) -> None:
+    def __init__(self, chunk: _Chunk, inputs: list[_ChunkFacts]) -> None:
         self._chunk, self._inputs = chunk, inputs
         self._leaf = chunk.leaf
         self._pages: list[_Page] = []
@@ -354,7 +397,7 @@ class _ChunkCheck:
         chunk, inputs = self._chunk, self._inputs
         if chunk.values != sum(found.values for found in inputs):
             raise _WrongError("the number of values is not that of the inputs")
-        if any(_number(found.metadata, _CODEC) != _number(chunk.metadata, _CODEC) for found in inputs):
+        if any(found.codec != _number(chunk.metadata, _CODEC) for found in inputs):
             raise _WrongError("the codec is not that of the inputs")
         self._check_pages()
         self._check_statistics()
@@ -436,7 +479,7 @@ class _ChunkCheck:
             raise _WrongError(f"the bounds {found[0]!r} and {found[1]!r} are not those of {where}")
 
     def _check_sizes(self) -> None:
-        known = [_sizes_of(found) for found in self._inputs]
+        known = [found.sizes for found in self._inputs]
         for at, stated in enumerate(_sizes_of(self._chunk)):
             if stated is None:
                 continue
@@ -474,20 +517,13 @@ class _ChunkCheck:
         known: list[_PageFacts] = []
         before = 0
         for found in self._inputs:
-            pages = found.pages()
-            if pages is None:
+            if found.pages is None:
                 known = []
                 break
-            known += [
-                _PageFacts(
-                    page.values, page.first_row + before, page.nulls, page.bounds,
-                    page.unencoded_bytes, page.repetition, page.definition,
-                )
-                for page in pages
-            ]  # fmt: skip
-            before += found.group.rows
+            known += [page if not before else page.moved(before) for page in found.pages]
+            before += found.rows
         if len(known) != len(self._pages):
-            return [_PageFacts(None, -1, None, None, None, None, None)] * len(self._pages)
+            return [_PageFacts(-1, None, None, None, None, None)] * len(self._pages)
         return known
 
     def _first_rows(self, known: list[_PageFacts]) -> list[int]:
@@ -560,7 +596,7 @@ class _ChunkCheck:
     def _check_bloom_filter(self) -> None:
         metadata = self._chunk.metadata
         if _BLOOM_OFFSET not in metadata:
-            has_filters = [_BLOOM_OFFSET in found.metadata for found in self._inputs]
+            has_filters = [found.has_bloom_filter for found in self._inputs]
             if self._leaf.kind not in _FLOATS and has_filters and all(has_filters):
                 raise _WrongError("the bloom filter of the inputs is missing")
             return
@@ -593,9 +629,9 @@ def _sum(numbers: Any) -> int | None:
     return None if None in found else sum(found)
 
 
-def _merged_bounds(inputs: list[_Chunk], leaf: _Leaf) -> tuple[bytes, bytes] | None:
+def _merged_bounds(inputs: list[_ChunkFacts], leaf: _Leaf) -> tuple[bytes, bytes] | None:
     """The least and the greatest bound of chunks; None if one with values states none."""
-    bounds = [found.bounds(leaf) for found in inputs if found.nulls != found.values]
+    bounds = [found.bounds for found in inputs if found.nulls != found.values]
     if leaf.key is None or not bounds or None in bounds:
         return None
     key = leaf.key
