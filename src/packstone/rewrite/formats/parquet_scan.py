@@ -42,6 +42,7 @@ _BYTE_ARRAY: Final = 6
 _SHORT_LIST: Final = 15  # a shorter list has its length in the byte of its type
 _LONGEST: Final = 127  # the lengths of one byte
 _NUMBER_BYTES: Final = 9  # 63 bits
+SMALL_FILE_BYTES: Final = 256 << 10
 _SCHEMAS_KEPT: Final = 64
 _KINDS_KEPT: Final = 1 << 10
 _NUMBERS_KEPT: Final = 1 << 16
@@ -116,13 +117,15 @@ def scan_footer(source: Any, path: str) -> ScannedFooter:
         return scan_bytes(footer, data_end)
 
 
-def scan_file(io: FileIO, path: str) -> ScannedFooter:
-    """Read the footer of a file; once, if the store keeps the bytes of the file."""
+def scan_small_file(io: FileIO, path: str) -> ScannedFooter | None:
+    """Read the footer of a small file, once if the store keeps the bytes of the file; None if it is not small."""
     kept = io if isinstance(io, KeptFiles) else None
     remembered = kept.remembered(path) if kept is not None else None
     if remembered is not None and _FOOTER in remembered:
         return cast("ScannedFooter", remembered[_FOOTER])
     with blame_file(path, "cannot be read"), io.open_input(path) as source:
+        if source.size() > SMALL_FILE_BYTES:
+            return None
         found = scan_footer(source, path)
     remembered = kept.remembered(path) if kept is not None else None
     if remembered is not None:
