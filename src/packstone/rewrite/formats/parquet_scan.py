@@ -154,7 +154,7 @@ def _scan_in_full(footer: bytes, data_end: int) -> ScannedFooter:
     """Check the footer, and remember what later ones may have in common with it."""
     metadata, leaves = check_metadata(footer, data_end=data_end)
     spans = field_spans(footer)
-    prefix, suffix = footer[: spans[_SCHEMA][1]], footer[spans[_ROW_GROUPS][1] :]
+    prefix, suffix = footer[: spans[_SCHEMA][1]], footer[spans.get(_ROW_GROUPS, spans[_SCHEMA])[1] :]
     schema = _SCHEMAS.get(prefix) or _Schema(prefix, leaves)
     if list(spans)[:4] == [1, 2, 3, 4]:  # as all writers write it
         _SCHEMAS[prefix] = schema
@@ -162,8 +162,8 @@ def _scan_in_full(footer: bytes, data_end: int) -> ScannedFooter:
         if len(_SCHEMAS) > _SCHEMAS_KEPT:
             _SCHEMAS.popitem(last=False)
     groups, traits = [], []
-    is_whole = True
-    for group in metadata[_ROW_GROUPS][1].items:
+    is_whole = _ROW_GROUPS in spans
+    for group in metadata.get(_ROW_GROUPS, (0, _NO_ITEMS))[1].items:
         chunks = [chunk[_META_DATA][1] for chunk in group.get(_COLUMNS, (0, _NO_ITEMS))[1].items]
         groups.append(
             GroupPlace(
