@@ -3,7 +3,7 @@
 Only the decoding of a file is shared with the rewriters: inputs are decoded a second time, outputs are re-opened from
 storage, and the number of rows decoded is compared with the footer's. Inputs below 256 KiB are decoded once: their rows
 are digested as PyArrow returns them, before the rewriter does anything with them (``digested_rows``). So the digest
-does not depend on the rewriter, but both depend on the same decoded rows; ``parquet_bundle`` says how these are checked.
+does not depend on the rewriter, but both use the same decoded rows; ``parquet_bundle`` says how these are checked.
 
 ``check_text`` finds strings that are not valid UTF-8, which a merge must not carry along unnoticed. Parquet and ORC
 require UTF-8 and few readers check it: PyArrow and Spark pass the bytes on; DuckDB, Polars and Arrow's Rust library
