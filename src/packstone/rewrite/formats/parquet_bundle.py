@@ -30,7 +30,7 @@ from packstone.rewrite.blame_file import blame_file
 from packstone.rewrite.formats.parquet_batches import is_harmless
 from packstone.rewrite.formats.parquet_checks import INT96, MAGIC
 from packstone.rewrite.formats.parquet_footer import int96_schema, open_parquet
-from packstone.rewrite.formats.parquet_scan import list_head, scan_file
+from packstone.rewrite.formats.parquet_scan import list_head, scan_small_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -38,7 +38,6 @@ if TYPE_CHECKING:
     from packstone.rewrite.formats.parquet_scan import FooterKind, GroupPlace, ScannedFooter
     from packstone.storage.fileio import FileIO
 
-SMALL_FILE_BYTES: Final = 256 << 10
 # What decoders raise for damaged bytes.
 DECODING_ERRORS: Final = (
     PackstoneError,
@@ -138,9 +137,9 @@ def find_bundles(io: FileIO, paths: Sequence[str]) -> list[FileBundle | str]:
     found: list[FileBundle | str] = []
     room = 0
     for path in paths:
-        footer = scan_file(io, path)
-        cost = sum(_decoded_bytes(group) for group in footer.groups)
-        if not _can_bundle(footer, cost):
+        footer = scan_small_file(io, path)
+        cost = sum(_decoded_bytes(group) for group in footer.groups) if footer is not None else 0
+        if footer is None or not _can_bundle(footer, cost):
             found.append(path)
             continue
         last = found[-1] if found else None
@@ -163,8 +162,8 @@ def _decoded_bytes(group: GroupPlace) -> int:
 
 
 def _can_bundle(footer: ScannedFooter, decoded_bytes: int) -> bool:
-    is_small = footer.data_end <= SMALL_FILE_BYTES and decoded_bytes <= _MAX_DECODED_BYTES and is_harmless(footer)
-    return is_small and footer.is_whole and _is_regular(footer) and _has_plain_types(footer.kind)
+    is_harmless_here = decoded_bytes <= _MAX_DECODED_BYTES and is_harmless(footer)
+    return is_harmless_here and footer.is_whole and _is_regular(footer) and _has_plain_types(footer.kind)
 
 
 def _is_regular(footer: ScannedFooter) -> bool:

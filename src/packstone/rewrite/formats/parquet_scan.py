@@ -42,6 +42,7 @@ _BYTE_ARRAY: Final = 6
 _SHORT_LIST: Final = 15  # a shorter list has its length in the byte of its type
 _LONGEST: Final = 127  # the lengths of one byte
 _NUMBER_BYTES: Final = 9  # 63 bits
+SMALL_FILE_BYTES: Final = 256 << 10
 _SCHEMAS_KEPT: Final = 64
 _KINDS_KEPT: Final = 1 << 10
 _NUMBERS_KEPT: Final = 1 << 16
@@ -116,13 +117,15 @@ def scan_footer(source: Any, path: str) -> ScannedFooter:
         return scan_bytes(footer, data_end)
 
 
-def scan_file(io: FileIO, path: str) -> ScannedFooter:
-    """Read the footer of a file; once, if the store keeps the bytes of the file."""
+def scan_small_file(io: FileIO, path: str) -> ScannedFooter | None:
+    """Read the footer of a small file, once if the store keeps the bytes of the file; None if it is not small."""
     kept = io if isinstance(io, KeptFiles) else None
     remembered = kept.remembered(path) if kept is not None else None
     if remembered is not None and _FOOTER in remembered:
         return cast("ScannedFooter", remembered[_FOOTER])
     with blame_file(path, "cannot be read"), io.open_input(path) as source:
+        if source.size() > SMALL_FILE_BYTES:
+            return None
         found = scan_footer(source, path)
     remembered = kept.remembered(path) if kept is not None else None
     if remembered is not None:
@@ -151,7 +154,7 @@ def _scan_in_full(footer: bytes, data_end: int) -> ScannedFooter:
     """Check the footer, and remember what later ones may have in common with it."""
     metadata, leaves = check_metadata(footer, data_end=data_end)
     spans = field_spans(footer)
-    prefix, suffix = footer[: spans[_SCHEMA][1]], footer[spans[_ROW_GROUPS][1] :]
+    prefix, suffix = footer[: spans[_SCHEMA][1]], footer[spans.get(_ROW_GROUPS, spans[_SCHEMA])[1] :]
     schema = _SCHEMAS.get(prefix) or _Schema(prefix, leaves)
     if list(spans)[:4] == [1, 2, 3, 4]:  # as all writers write it
         _SCHEMAS[prefix] = schema
@@ -159,8 +162,8 @@ def _scan_in_full(footer: bytes, data_end: int) -> ScannedFooter:
         if len(_SCHEMAS) > _SCHEMAS_KEPT:
             _SCHEMAS.popitem(last=False)
     groups, traits = [], []
-    is_whole = True
-    for group in metadata[_ROW_GROUPS][1].items:
+    is_whole = _ROW_GROUPS in spans
+    for group in metadata.get(_ROW_GROUPS, (0, _NO_ITEMS))[1].items:
         chunks = [chunk[_META_DATA][1] for chunk in group.get(_COLUMNS, (0, _NO_ITEMS))[1].items]
         groups.append(
             GroupPlace(

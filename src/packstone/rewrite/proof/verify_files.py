@@ -1,7 +1,9 @@
 """Read Parquet files again and reduce their rows to a fingerprint: the proof that none was lost, doubled or changed.
 
-Only the decoding of a file is shared with the rewriters: inputs are read a second time, outputs are re-opened from
-storage, and the number of rows decoded is compared with the footer's.
+Only the decoding of a file is shared with the rewriters: inputs are decoded a second time, outputs are re-opened from
+storage, and the number of rows decoded is compared with the footer's. Inputs below 256 KiB are decoded once: their rows
+are digested as PyArrow returns them, before the rewriter does anything with them (``digested_rows``). So the digest
+does not depend on the rewriter, but both use the same decoded rows; ``parquet_bundle`` says how these are checked.
 
 ``check_text`` finds strings that are not valid UTF-8, which a merge must not carry along unnoticed. Parquet and ORC
 require UTF-8 and few readers check it: PyArrow and Spark pass the bytes on; DuckDB, Polars and Arrow's Rust library
@@ -28,7 +30,7 @@ from packstone.rewrite.formats.parquet_footer import (
     schema_tree,
     writer_semantics,
 )
-from packstone.rewrite.formats.parquet_scan import scan_file
+from packstone.rewrite.formats.parquet_scan import scan_small_file
 from packstone.rewrite.proof.fingerprint import Fingerprint
 from packstone.rewrite.proof.ordered_digest import digest_batches
 
@@ -38,6 +40,7 @@ if TYPE_CHECKING:
     import pyarrow.parquet as pq
 
     from packstone.rewrite.formats.parquet_bundle import FileBundle
+    from packstone.rewrite.formats.parquet_scan import FooterKind
     from packstone.storage.fileio import FileIO
 
 
@@ -76,7 +79,15 @@ def digested_rows(io: FileIO, bundle: FileBundle, rows: pa.Table, *, unit: str) 
 
 def count_parquet(io: FileIO, paths: Sequence[str]) -> int:
     """Add up the rows that the footers state."""
-    return sum(scan_file(io, path).rows for path in paths)
+    return sum(_count_rows(io, path) for path in paths)
+
+
+def _count_rows(io: FileIO, path: str) -> int:
+    footer = scan_small_file(io, path)
+    if footer is not None:
+        return footer.rows
+    with open_parquet(io, path) as file:
+        return int(file.metadata.num_rows)
 
 
 def check_same_parquet_shape(io: FileIO, inputs: Sequence[str], output: str) -> None:
@@ -85,8 +96,11 @@ def check_same_parquet_shape(io: FileIO, inputs: Sequence[str], output: str) -> 
         tree = schema_tree(written.metadata.schema)
         semantics = writer_semantics(written.metadata.metadata or {})
         int96 = int96_writer(written.metadata)
-    first_of_kind = {scan_file(io, path).kind: path for path in reversed(inputs)}
-    for path in first_of_kind.values():  # footers of one kind have the same bytes in all that is compared here
+    compared: set[FooterKind] = set()  # footers of one kind have the same bytes in all that is compared here
+    for path in inputs:
+        footer = scan_small_file(io, path)
+        if footer is not None and footer.kind in compared:
+            continue
         with open_parquet(io, path) as original:
             if schema_tree(original.metadata.schema) != tree:
                 raise VerificationError(f"The schema written differs from that of {path}.", file=path)
@@ -94,6 +108,8 @@ def check_same_parquet_shape(io: FileIO, inputs: Sequence[str], output: str) -> 
                 raise VerificationError(f"The key-value metadata written differs from that of {path}.", file=path)
             if int96_writer(original.metadata) != int96:
                 raise VerificationError(f"INT96 timestamps would be read differently from those of {path}.", file=path)
+        if footer is not None:
+            compared.add(footer.kind)
 
 
 def all_rows(

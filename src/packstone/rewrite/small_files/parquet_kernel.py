@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -13,12 +13,12 @@ import pyarrow.compute as pc
 from packstone.model.unit import How, Verify
 from packstone.rewrite.data_files.batches import read_ahead
 from packstone.rewrite.formats.parquet_batches import batch_rows_for, decoded_row_bytes, read_batches
-from packstone.rewrite.formats.parquet_bundle import DECODING_ERRORS, SMALL_FILE_BYTES, FileBundle, find_bundles
+from packstone.rewrite.formats.parquet_bundle import DECODING_ERRORS, FileBundle, find_bundles
 from packstone.rewrite.formats.parquet_file_writer import (
     BoundsOfRows,
 )
-from packstone.rewrite.formats.parquet_footer import Int96Unit, open_parquet, raw_batches, with_row_count
-from packstone.rewrite.formats.parquet_scan import scan_file
+from packstone.rewrite.formats.parquet_footer import Int96Unit, int96_columns, open_parquet, raw_batches, with_row_count
+from packstone.rewrite.formats.parquet_scan import scan_small_file
 from packstone.rewrite.formats.parquet_writer import WriterSettings, find_writer_settings, sort_options
 from packstone.rewrite.proof import verify_files as verify
 from packstone.rewrite.small_files.merge_unit import Written
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 def write(io: FileIO, paths: Sequence[str], output: str, *, spec: UnitSpec) -> Written:
     """Write the output: copy pages where possible, unless a codec was requested; otherwise encode again."""
-    if spec.codec == "keep" and not _are_tiny(spec):
+    if spec.codec == "keep" and not _are_tiny(io, paths):
         from packstone.rewrite.small_files.parquet_splice import plan_splice, splice_parquet
         from packstone.rewrite.small_files.spliced_file import CannotSpliceError
 
@@ -55,9 +55,18 @@ def write(io: FileIO, paths: Sequence[str], output: str, *, spec: UnitSpec) -> W
     return _explain_size(io, paths, output, spec=spec, done=done)
 
 
-def _are_tiny(spec: UnitSpec) -> bool:
-    """Whether the pages of the inputs are certainly too small to be worth copying."""
-    return spec.input_bytes <= TINY_FILE_BYTES * len(spec.inputs)
+def _are_tiny(io: FileIO, paths: Sequence[str]) -> bool:
+    """Whether all inputs are small and none of their pages is worth copying, so that no splice need be planned."""
+    from packstone.rewrite.small_files.parquet_splice import has_good_pages
+
+    for path in paths:
+        footer = scan_small_file(io, path)
+        if footer is None:
+            return False
+        chunks = (chunk for group in footer.groups for chunk in group.chunks)
+        if any(has_good_pages(chunk.values, chunk.plain_bytes, pages=1) for chunk in chunks):
+            return False
+    return True
 
 
 def _explain_size(io: FileIO, paths: Sequence[str], output: str, *, spec: UnitSpec, done: Written) -> Written:
@@ -121,7 +130,6 @@ def read_through(io: FileIO, path: str) -> None:
 # A reader handles a row group at a time: 128 MiB decoded keeps its memory and the number of groups small.
 ROW_GROUP_BYTES = 128 << 20
 MAX_ROW_GROUP_ROWS = 1 << 20
-TINY_FILE_BYTES: Final = 32 << 10  # on average; a page worth copying has 16 KiB or 1,000 values
 
 
 def rewrite_parquet(io: FileIO, paths: Sequence[str], output: str, *, codec: str) -> bool:
@@ -137,7 +145,7 @@ def _rewrite(
     ``proves``: the rows of small inputs are decoded once, and digested before anything else is done with them.
     """
     parts = find_bundles(io, paths)
-    are_small = all(isinstance(part, FileBundle) or scan_file(io, part).data_end <= SMALL_FILE_BYTES for part in parts)
+    are_small = all(isinstance(part, FileBundle) or scan_small_file(io, part) is not None for part in parts)
     unit = _find_int96_unit(io, parts)
     with open_parquet(io, paths[0], coerce_int96_timestamp_unit=unit) as first:
         settings = find_writer_settings(first, codec=codec, files=len(paths))
@@ -163,8 +171,9 @@ def _find_int96_unit(io: FileIO, parts: Sequence[FileBundle | str]) -> str:
     """The unit that can hold all INT96 values of the files."""
     first = parts[0].paths[0] if isinstance(parts[0], FileBundle) else parts[0]
     unit = Int96Unit()
-    if not scan_file(io, first).kind.has_int96:
-        return str(unit)
+    with open_parquet(io, first) as file:
+        if not int96_columns(file):
+            return str(unit)
     for part in parts:
         if isinstance(part, FileBundle):
             try:
