@@ -233,10 +233,12 @@ def remove_inputs(target: Path) -> None:
 
 @contextmanager
 def _interop() -> Iterator[object]:
-    sys.path.insert(0, str(INTEROP))
+    folders = [str(INTEROP), str(INTEROP.parent)]  # the client uses a module of the tests
+    sys.path[:0] = folders
     try:
         from paimon_interop import client
 
         yield client
     finally:
-        sys.path.remove(str(INTEROP))
+        for folder in folders:
+            sys.path.remove(folder)

@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
@@ -161,9 +162,9 @@ def _merge_section(
     shares = share_memory(io, section, spec.memory_bytes)
     read_file = reading.read_file or partial(read_rows, io, keep=keep)
 
-    def read_run(run: Sequence[InputFile]) -> Iterator[FileRows]:
+    def read_run(run: Sequence[InputFile], batch_bytes: int = shares.batch_bytes) -> Iterator[FileRows]:
         for file in run:
-            rows = read_file(file, schema, batch_bytes=shares.batch_bytes, widths=reading.widths)
+            rows = read_file(file, schema, batch_bytes=batch_bytes, widths=reading.widths)
             yield from reading.timed(_without_expired(rows, spec.expiry), file.path)
 
     if len(section) == 1:
@@ -177,11 +178,14 @@ def _merge_section(
     with ExitStack() as stack:
         cursors = []
         for at, run in enumerate(section):
-            pieces = read_run(run)
             if at in shares.spilled_runs:
-                spilled = SpilledRun(pieces, schema)
+                # One run at a time: its batches may be as big as those of all runs together will be.
+                whole = read_run(run, min(_MAX_BATCH_BYTES, shares.batch_bytes * len(section)))
+                spilled = SpilledRun(whole, schema, batch_bytes=shares.batch_bytes)
                 stack.callback(spilled.close)
                 pieces = spilled.read()
+            else:
+                pieces = read_run(run)
             cursors.append(RunCursor(pieces, spec.key_columns))
         for window in cut_windows(cursors, ordering):
             yield engine(window) if isinstance(window, Window) else window
@@ -281,22 +285,36 @@ def _open_bytes(io: FileIO, file: InputFile) -> int:
 class SpilledRun:
     """A copy of a run on local disk, removed when it is closed."""
 
-    def __init__(self, pieces: Iterator[FileRows], schema: pa.Schema, *, temp_folder: str | None = None) -> None:
+    def __init__(
+        self,
+        pieces: Iterator[FileRows],
+        schema: pa.Schema,
+        *,
+        batch_bytes: int | None = None,
+        temp_folder: str | None = None,
+    ) -> None:
+        """Write the batches, cut into pieces of about ``batch_bytes``; None: as they are."""
         self._folder = tempfile.TemporaryDirectory(prefix="packstone-run-", dir=temp_folder)
         self._file = str(Path(self._folder.name) / "run.arrow")
         self._paths: list[str] = []
         try:
-            options = pa.ipc.IpcWriteOptions(compression="lz4")
+            first = next(pieces, None)
+            if first is None:
+                return
+            options = pa.ipc.IpcWriteOptions(compression="lz4" if _pays(first.batch) else None)
             with pa.OSFile(self._file, "wb") as sink, pa.ipc.new_file(sink, schema, options=options) as writer:
-                for piece in pieces:
-                    writer.write_batch(piece.batch)
-                    self._paths.append(piece.path)
+                for piece in chain((first,), pieces):
+                    for batch in _cut(piece.batch, batch_bytes):
+                        writer.write_batch(batch)
+                        self._paths.append(piece.path)
         except BaseException:
             self.close()
             raise
 
     def read(self) -> Iterator[FileRows]:
         """Yield the batches in the original order, each with the file that it came from."""
+        if not self._paths:
+            return
         with pa.OSFile(self._file, "rb") as source, pa.ipc.open_file(source) as reader:
             for at, path in enumerate(self._paths):
                 yield FileRows(batch=reader.get_batch(at), path=path)
@@ -304,6 +322,23 @@ class SpilledRun:
     def close(self) -> None:
         """Remove the copy."""
         self._folder.cleanup()
+
+
+def _cut(batch: pa.RecordBatch, batch_bytes: int | None) -> Iterator[pa.RecordBatch]:
+    if batch_bytes is None:
+        yield batch
+        return
+    rows = max(1, batch.num_rows * batch_bytes // max(1, batch.nbytes))
+    for first in range(0, batch.num_rows, rows):
+        yield batch.slice(first, rows)
+
+
+def _pays(batch: pa.RecordBatch) -> bool:
+    """Whether LZ4 halves the rows: it takes three times the CPU of writing and reading them as they are."""
+    packed = pa.MockOutputStream()
+    with pa.ipc.new_stream(packed, batch.schema, options=pa.ipc.IpcWriteOptions(compression="lz4")) as writer:
+        writer.write_batch(batch)
+    return packed.size() * 2 < batch.nbytes
 
 
 # ---- merge engines ----

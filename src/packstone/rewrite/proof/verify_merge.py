@@ -18,7 +18,8 @@ whatever the merge does to a batch, or fails to do with it, comes too late to ch
 the spec must have been read once and to its end, so that a merge that skips or repeats a file is found as well. What
 this gives up: a value that PyArrow decodes wrongly once and correctly the next time is no longer found.
 
-With an idle core, the next batches are decoded and hashed while the current ones are merged and written.
+With an idle core and at least 512 MB, the next batches are decoded and hashed while the current ones are merged and
+written. With small batches that costs a tenth more CPU.
 
 Cost: each output is read once more. For engines that keep one record, 40 bytes per input row are held, or spilled
 beyond an eighth of the memory; whole rows for the others.
@@ -350,7 +351,8 @@ def _locate(view: _View, blocks: Iterator[Block], *, keys: set[tuple[int, int]])
 
 
 _FED_SHARE: Final = 8  # the view holds 1/8 of the memory while the merge runs
-_MERGE_SHARE: Final = 3 / 4  # the rest is lost to fragmentation of two heaps
+_AHEAD_BYTES: Final = 512 << 20  # with less, batches are so small that a second thread costs more than it saves
+_MERGE_SHARE: Final = 5 / 8  # the rest is lost to fragmentation of two heaps, and holds the batches read ahead
 
 
 def merge_and_verify(
@@ -359,7 +361,7 @@ def merge_and_verify(
     """Write the merged rows and prove them."""
     reduced = replace(spec, memory_bytes=int(spec.memory_bytes * _MERGE_SHARE))
     with InputView(io, spec, held_share=_FED_SHARE) as inputs:
-        if has_idle_core:
+        if has_idle_core and spec.memory_bytes >= _AHEAD_BYTES:
             with ThreadPoolExecutor(max_workers=1, thread_name_prefix="packstone-view") as pool:
                 result = run_merge(io, reduced, name_file=name_file, read_file=_ahead(inputs.feed, pool))
         else:
