@@ -14,7 +14,7 @@ from random_parquet import WRITERS, look, spark_reader, spark_writer, write_dire
 FILES_IN_SOAK = 2000
 
 
-@pytest.mark.parametrize("seed", range(100, 108))
+@pytest.mark.parametrize("seed", range(100, 104))
 def test_spark_agrees_with_filters(seed, spark, tmp_path, packstone):
     """Spark's vectorized reader and three others find the same rows; every second directory is by Spark itself."""
     writers = {"spark": spark_writer(spark)} if seed % 2 else {"spark": spark_writer(spark), **WRITERS}
@@ -40,7 +40,7 @@ def check_directory(root, seed, spark, writers, packstone):
     folder.mkdir()
     directory = write_directory(folder, seed, writers)
     read, count = spark_reader(spark)
-    asked = random.Random(seed).sample(directory.filters, k=min(4, len(directory.filters)))
+    asked = random.Random(seed).sample(directory.filters, k=min(3, len(directory.filters)))
     before = look(folder, directory)
     before.check_agreement(directory)
     rows_before, counts_before = read(folder), [count(folder, one) for one in asked]
