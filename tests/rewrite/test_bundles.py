@@ -12,6 +12,7 @@ import pytest
 
 from packstone.model.files import FileEntry, Permissions
 from packstone.model.unit import How, UnitSpec, UnitStatus
+from packstone.rewrite.formats import parquet_bundle
 from packstone.rewrite.formats.parquet_bundle import FileBundle, find_bundles
 from packstone.rewrite.formats.parquet_file_writer import ParquetFileWriter
 from packstone.rewrite.formats.parquet_thrift import I32, read_struct, write_struct
@@ -225,6 +226,36 @@ def test_a_bundle_in_a_wrong_order_is_not_used(tmp_path, monkeypatch):
 
     monkeypatch.setattr(FileBundle, "_footer", wrong)
     result = run(LocalFileIO(), paths)
+    assert result.status is UnitStatus.WRITTEN
+    assert pl.read_parquet(result.outputs[0].path).equals(pl.concat([pl.read_parquet(path) for path in paths]))
+
+
+def at_distance(chunk, distance):
+    """The same pages, for a footer that adds the distance again."""
+    dictionary = chunk.dictionary_offset + distance if chunk.dictionary_offset else 0
+    return chunk._replace(data_offset=chunk.data_offset + distance, dictionary_offset=dictionary)
+
+
+@pytest.mark.parametrize("leaves", [{0}, {4}, None], ids=["one column", "another", "all columns"])
+def test_a_bundle_that_reads_a_file_twice_is_not_used(tmp_path, monkeypatch, leaves):
+    """A footer that names the pages of the first file for the second, too, is found: no row count shows it."""
+    paths = write_files(tmp_path / "t", "plain", counts=(20, 20, 20))
+    write_group = parquet_bundle._write_group
+    first = []
+
+    def wrong(group, *parts, shift):
+        if not first:
+            first.append(group)
+        elif len(first) == 1:  # the second file
+            first.append(group)
+            taken = range(len(group.chunks)) if leaves is None else leaves
+            twice = [at_distance(chunk, -shift) for chunk in first[0].chunks]
+            group = group._replace(chunks=[twice[at] if at in taken else one for at, one in enumerate(group.chunks)])
+        return write_group(group, *parts, shift=shift)
+
+    monkeypatch.setattr(parquet_bundle, "_write_group", wrong)
+    result = run(LocalFileIO(), paths)
+    assert len(first) == 2
     assert result.status is UnitStatus.WRITTEN
     assert pl.read_parquet(result.outputs[0].path).equals(pl.concat([pl.read_parquet(path) for path in paths]))
 

@@ -14,7 +14,9 @@ All else that decides how pages are decoded is stated by each column chunk.
 **What could go wrong**: a damaged page header may state more rows than its row group. On its own, such a file reads as
 if the extra rows were not there; in a bundle they would move the rows of all later files in that column. So the number
 of rows must be that of all footers, and the last file is decoded on its own too and must have the same rows as at the
-end of the bundle. A bundle that fails here, or anywhere, is decoded file by file, which names the broken file.
+end of the bundle. And a fault in the virtual footer could read one file twice and another not at all, in the merge and
+in its proof alike; so PyArrow's reading of that footer must name pages of every file, and no byte twice. A bundle that
+fails here, or anywhere, is decoded file by file, which names the broken file.
 """
 
 from __future__ import annotations
@@ -80,6 +82,7 @@ class FileBundle:
         if self._metadata is None:
             kind = self.kind
             self._metadata = _parse(self._footer(kind.prefix, kind.suffix, leaves=tuple(range(len(kind.leaves)))))
+            self._check_places(self._metadata)
         return self._open(io, self._metadata, coerce_int96_timestamp_unit=unit)
 
     def open_raw_int96(self, io: FileIO) -> pq.ParquetFile:
@@ -98,6 +101,26 @@ class FileBundle:
         count = self.footers[at].rows
         if not _are_equal(rows.slice(rows.num_rows - count), alone):
             raise CorruptionError(f"{self.paths[at]} holds other rows on its own than with other files.")
+
+    def _check_places(self, metadata: pq.FileMetaData) -> None:
+        """Raise CorruptionError unless PyArrow finds, for each file, pages among its own bytes, and no byte twice."""
+        number, begin = 0, len(MAGIC)
+        for path, footer in zip(self.paths, self.footers, strict=True):
+            end = begin + footer.data_end - len(MAGIC)
+            places = []
+            for _ in footer.groups:
+                group = metadata.row_group(number)
+                number += 1
+                for leaf in range(metadata.num_columns):
+                    chunk = group.column(leaf)
+                    at = chunk.dictionary_page_offset if chunk.has_dictionary_page else chunk.data_page_offset
+                    places.append((at, at + chunk.total_compressed_size))
+            bounds = [begin, *(bound for place in sorted(places) for bound in place), end]
+            if bounds != sorted(bounds):
+                raise CorruptionError(f"The pages of {path} are not where the footer of many files says.", file=path)
+            begin = end
+        if number != metadata.num_row_groups:
+            raise CorruptionError(f"{len(self.paths)} files do not have {metadata.num_row_groups} row groups.")
 
     def close(self) -> None:
         """Release the data."""
