@@ -296,7 +296,7 @@ def floors_of(source: Source, timings: dict[str, Timing]) -> list[str]:
     wall = {name: timing.wall_seconds for name, timing in timings.items()}
     cpu = {name: timing.cpu_seconds for name, timing in timings.items()}
     wanted: list[tuple[str, set[str], Callable[[], float], float, bool]] = [
-        ("CPU of content ÷ inline, on Spark", {ON_SPARK, CONTENT}, lambda: cpu[ON_SPARK] / cpu[CONTENT], 1.2, False),
+        ("CPU of content on Spark ÷ inline", {ON_SPARK, CONTENT}, lambda: cpu[ON_SPARK] / cpu[CONTENT], 1.2, False),
     ]
     if source.of.name == "A":
         wanted += [
