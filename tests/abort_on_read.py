@@ -1,7 +1,8 @@
 """A PyArrow whose Parquet decoder aborts on one file, in every process that gets this environment.
 
 The checks before PyArrow catch every abort that the fuzzers found, so a file that really aborts it is not to be had;
-what follows an abort must work all the same for the one that they do not know. The file is known by its number of rows.
+what follows an abort must work all the same for the one that they do not know. The file is known by its number of rows,
+also among the row groups of several files that are decoded as one.
 """
 
 import os
@@ -13,16 +14,20 @@ import os
 import sys
 import pyarrow.parquet as pq
 
-_iter_batches = pq.ParquetFile.iter_batches
 
 
-def iter_batches(self, *arguments, **options):
-    if self.metadata.num_rows == {DEADLY_ROWS}:
-        os.abort()
-    return _iter_batches(self, *arguments, **options)
+def aborting(read):
+    def read_or_abort(self, *arguments, **options):
+        groups = [self.metadata.row_group(at).num_rows for at in range(self.metadata.num_row_groups)]
+        if {DEADLY_ROWS} in (self.metadata.num_rows, *groups):
+            os.abort()
+        return read(self, *arguments, **options)
+
+    return read_or_abort
 
 
-pq.ParquetFile.iter_batches = iter_batches
+pq.ParquetFile.iter_batches = aborting(pq.ParquetFile.iter_batches)
+pq.ParquetFile.read = aborting(pq.ParquetFile.read)
 """
 
 

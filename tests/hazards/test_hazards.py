@@ -441,7 +441,8 @@ def test_hazard_35_a_merged_file_bigger_than_its_inputs(packstone, lake, tree):
     for at in range(6):  # 50,000 values that no other file has, in a dictionary of 3.5 MB
         values = [hashlib.sha256(b"%d" % (at * 50_000 + number)).hexdigest() for number in range(50_000)]
         table = pa.table({"id": range(at * 100_000, at * 100_000 + 100_000), "s": values + values})
-        pq.write_table(table, folder / f"{at}.parquet", dictionary_pagesize_limit=1 << 23)
+        by_id = [pq.SortingColumn(0)]  # sorted files are encoded again
+        pq.write_table(table, folder / f"{at}.parquet", dictionary_pagesize_limit=1 << 23, sorting_columns=by_id)
     lake.parquet("dt=2")
     ids, before = lake.ids(), tree(folder)
     done = packstone("compact", lake.table, "--format", "json")

@@ -30,9 +30,9 @@ def compact(folder, **options):
     return Table(str(folder), engine=InlineEngine).compact(HiveOptions(**options))
 
 
-@pytest.mark.parametrize(("use_dictionary", "how"), [(True, "rewrite"), (False, "splice")])
+@pytest.mark.parametrize(("use_dictionary", "how"), [(True, "splice"), (False, "splice")])
 class TestInvalidText:
-    """For files that are encoded again and for files whose pages are copied."""
+    """For files whose dictionaries are merged and for files whose pages are copied."""
 
     def test_the_file_is_left_alone_by_name(self, tmp_path, use_dictionary, how):
         """The others are merged, the file is as it was, and the reason names file, column and option."""

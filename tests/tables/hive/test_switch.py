@@ -104,7 +104,9 @@ def test_a_young_file_keeps_its_partition_where_it_is(scene):
 
 
 class CountingEngine(InlineEngine):
-    """Remembers in which way the units of each task that it runs are done."""
+    """Remembers in which way the units of each task that it runs are done; packs them as for two workers."""
+
+    parallelism = 2
 
     def __init__(self, io):
         super().__init__(io)
@@ -124,7 +126,7 @@ def test_what_stays_as_it_is_is_copied_by_tasks(scene):
         (text / name).chmod(0o640)
     engine = CountingEngine(LocalFileIO())
     outcome = open_published(scene.path, engine=engine).compact(HiveOptions(**MERGE), filters=Filters(where="dt = '2'"))
-    assert (outcome.status, engine.tasks) == ("committed", [["copy"], ["copy", "rewrite"]])
+    assert (outcome.status, engine.tasks) == ("committed", [["copy", "rewrite"], ["copy"]])
     folder = scene.folder("dt=2")
     assert {name: (folder / name).read_bytes() for name in big} == big
     assert {(folder / name).stat().st_mode & 0o777 for name in big} == {0o640}

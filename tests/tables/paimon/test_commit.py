@@ -385,7 +385,7 @@ class Late(LocalFileIO):
     def write_new(self, path, data, **options):
         """Keep the first one back."""
         if "/snapshot/snapshot-" in path and self.pending is None:
-            self.pending = (path, data)
+            self.pending = (path, data, options)
             raise TimeoutError(path)
         self.settle()
         super().write_new(path, data, **options)
@@ -393,7 +393,7 @@ class Late(LocalFileIO):
     def settle(self):
         """Let it appear."""
         if self.pending:
-            path, data = self.pending
+            path, data, options = self.pending
             self.pending = ()
             super().write_new(path, data, **options)
 

@@ -179,10 +179,13 @@ class HivePlanner:
         self.engine.expect(FACTS_JOB, files=count, size_bytes=0)  # footers only
         tasks = pack_units(units, context=None, parallelism=self.engine.parallelism)
         results = self.engine.run(FACTS_JOB, tasks, staging=staging, what=what, on_progress=lambda _units, _bytes: None)
-        for result in results:
+        inspected: dict[int, tuple[InspectedFiles, ...]] = {}
+        for result in results:  # in the order of tasks, which is not that of units
             check_done(result)
-            yield from result.outputs
+            inspected[result.number] = result.outputs
         self.journal.io.remove_tree(staging)
+        for unit in units:
+            yield from inspected[unit.number]
 
     def _count(self, listing: PartitionListing) -> None:
         self.totals.parts += 1
