@@ -23,8 +23,18 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
-from packstone.rewrite.blame_file import blame_file
-from packstone.rewrite.formats.parquet_checks import INT96, SchemaLeaf, check_metadata, find_footer, refused_by_name
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from packstone.rewrite.blame_file import blame_file, one_line
+from packstone.rewrite.formats.parquet_checks import (
+    INT96,
+    MAGIC,
+    SchemaLeaf,
+    check_metadata,
+    find_footer,
+    refused_by_name,
+)
 from packstone.rewrite.formats.parquet_thrift import STRUCT, Struct, field_spans, write_struct
 from packstone.storage.fileio import KeptFiles
 
@@ -153,6 +163,10 @@ def find_chunks(footer: bytes) -> FooterChunks | None:
 def _scan_in_full(footer: bytes, data_end: int) -> ScannedFooter:
     """Check the footer, and remember what later ones may have in common with it."""
     metadata, leaves = check_metadata(footer, data_end=data_end)
+    try:  # a bundle of files has a footer of its own, so PyArrow would not see that it cannot read this one
+        pq.read_metadata(pa.BufferReader(MAGIC + footer + len(footer).to_bytes(4, "little") + MAGIC))
+    except (pa.ArrowException, OSError) as error:
+        raise ValueError(one_line(error)) from error
     spans = field_spans(footer)
     prefix, suffix = footer[: spans[_SCHEMA][1]], footer[spans.get(_ROW_GROUPS, spans[_SCHEMA])[1] :]
     schema = _SCHEMAS.get(prefix) or _Schema(prefix, leaves)
