@@ -143,6 +143,7 @@ def _verify(io: FileIO, spec: UnitSpec, *, staged: str, done: Written, began: fl
     written = time.perf_counter()
     before = _read(io, spec, paths, done=done) if done.before is None else done.before
     read_before = time.perf_counter()
+    shared_seconds = done.read_seconds if done.before is not None else 0.0
     after = _read_back(io, spec, staged=staged, done=done)
     read_after = time.perf_counter()
     _check_equal(spec, before=before, after=after)
@@ -168,8 +169,8 @@ def _verify(io: FileIO, spec: UnitSpec, *, staged: str, done: Written, began: fl
         why_bigger=_why_bigger(spec, found.size_bytes, done=done),
         columns=done.columns,
         how=done.how,
-        write_seconds=written - began,
-        read_seconds_before=read_before - written,
+        write_seconds=written - began - shared_seconds,
+        read_seconds_before=read_before - written + shared_seconds,
         read_seconds_after=read_after - read_before,
     )
 
@@ -244,6 +245,7 @@ class Written:
     header_lines: int = 0
     why_bigger: str = ""  # the reason, if known, for an output notably bigger than its inputs
     before: Fingerprint | None = None  # of the inputs, if their rows were digested when they were decoded
+    read_seconds: float = 0.0  # what decoding them took
     checks_text: bool = False  # whether strings that are not valid UTF-8 make an input unreadable
 
 

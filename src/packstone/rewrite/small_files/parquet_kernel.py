@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -152,8 +153,8 @@ def _rewrite(
     bounds = BoundsOfRows(settings.schema)
     source = _Decoder(io, unit=unit, bounds=bounds, proves=proves and are_small, checks_text=checks_text)
     decoded = source.read(parts)
-    if not are_small:
-        decoded = read_ahead(decoded)
+    clock = _Stopwatch()
+    decoded = clock.measure(decoded) if are_small else read_ahead(decoded)
     with io.open_output(output) as sink:
         groups = _RowGroups(sink, settings, bounds, is_like_others=are_small)
         try:
@@ -164,7 +165,28 @@ def _rewrite(
         except BaseException:
             groups.abandon()
             raise
-    return Written(how=How.REWRITE, ordered=not settings.sorting, checks_text=checks_text, before=before)
+    return Written(
+        how=How.REWRITE,
+        ordered=not settings.sorting,
+        checks_text=checks_text,
+        before=before,
+        read_seconds=clock.seconds,
+    )
+
+
+@dataclass(slots=True)
+class _Stopwatch:
+    """Adds up how long an iterator takes for its items."""
+
+    seconds: float = 0.0
+
+    def measure(self, items: Iterator[_Decoded]) -> Iterator[_Decoded]:
+        """Yield the same items."""
+        began = time.perf_counter()
+        for item in items:
+            self.seconds += time.perf_counter() - began
+            yield item
+            began = time.perf_counter()
 
 
 def _find_int96_unit(io: FileIO, parts: Sequence[FileBundle | str]) -> str:
