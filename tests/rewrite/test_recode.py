@@ -19,11 +19,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from packstone.errors import UnreadableFileError
+from packstone.model.files import FileEntry, Permissions
+from packstone.model.unit import How, UnitSpec, UnitStatus, Verify
 from packstone.rewrite.formats.parquet_codes import count_level, merge_dictionaries, pack, recode, unpack
 from packstone.rewrite.formats.parquet_pages import DICTIONARY_PAGE, walk_pages
 from packstone.rewrite.formats.parquet_thrift import read_struct
 from packstone.rewrite.proof.verify_statistics import check_statistics
 from packstone.rewrite.small_files import parquet_splice
+from packstone.rewrite.small_files.merge_unit import run_unit
 from packstone.rewrite.small_files.parquet_splice import plan_splice, splice_parquet
 from packstone.rewrite.small_files.spliced_file import CannotSpliceError
 from packstone.rewrite.small_files.verify_splice import check_readable, fingerprint_splice
@@ -121,7 +124,7 @@ def check(folder):
 def prove(folder, output, spliced):
     """The proof accepts the output."""
     io, paths = LocalFileIO(), [str(path) for path in sorted(folder.iterdir())]
-    check_readable(io, str(output), paths, copied=spliced.copied)
+    check_readable(io, str(output), paths, leaves=spliced.copied)
     before, after = (fingerprint_splice(io, some, copied=spliced.copied) for some in (paths, [str(output)]))
     assert before == after
     check_statistics(io, paths, str(output))
@@ -655,3 +658,38 @@ def test_random_tables(tmp_path_factory, tiny_pages, made, options):
     for name in expected.column_names:
         is_null = f'select count(*) from "{output}" where {name} is null'
         assert duckdb.sql(is_null).fetchall() == [(expected[name].null_count,)]
+
+
+@pytest.mark.parametrize("mode", Verify)
+def test_codes_that_no_reader_decodes_are_not_published(tmp_path, monkeypatch, mode):
+    """Also ``--verify count`` decodes recoded columns: a fault of our own must not leave a file that nobody reads."""
+    paths = []
+    for at in range(6):
+        paths.append(tmp_path / f"{at}.parquet")
+        rows = {"s": [f"value {number % 97} of {at}" for number in range(2_000)]}
+        pq.write_table(pa.table(rows), paths[-1], data_page_size=4 << 10)
+    found = paths[0].stat()
+    permissions = Permissions(uid=found.st_uid, gid=found.st_gid, mode=0o644)
+    inputs = tuple(
+        FileEntry(
+            name=path.name,
+            size_bytes=path.stat().st_size,
+            mtime_ns=path.stat().st_mtime_ns,
+            permissions=permissions,
+        )
+        for path in paths
+    )
+    spec = UnitSpec(
+        number=1, partition="", directory=str(tmp_path), inputs=inputs, how=How.REWRITE, file_format="parquet",
+        output_name="x.parquet", why="", verify=mode, permissions=permissions,
+    )  # fmt: skip
+    staging = tmp_path / "staging"
+    staging.mkdir()
+    good = run_unit(LocalFileIO(), spec, staging=str(staging), attempt="good")
+    assert (good.status, good.how) == (UnitStatus.WRITTEN, How.SPLICE)
+
+    def faulty(*args, **options):
+        return recode(*args, **options)[:-3] + b"\xff\xff\xff"
+
+    monkeypatch.setattr(parquet_splice, "recode", faulty)
+    assert run_unit(LocalFileIO(), spec, staging=str(staging), attempt="bad").status is UnitStatus.MISMATCH

@@ -860,7 +860,7 @@ def find_fault(source: str, mutant: bytes) -> str:
     output = folder / "mutant.parquet"
     output.write_bytes(mutant)
     try:
-        check_readable(IO, str(output), paths, copied=copied)
+        check_readable(IO, str(output), paths, leaves=copied)
     except PackstoneError:
         return "readable"
     try:

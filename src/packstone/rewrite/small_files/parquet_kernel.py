@@ -40,11 +40,13 @@ def write(io: FileIO, paths: Sequence[str], output: str, *, spec: UnitSpec) -> W
         from packstone.rewrite.small_files.spliced_file import CannotSpliceError
 
         try:
-            spliced = splice_parquet(io, paths, output, plan=plan_splice(io, paths))
+            plan = plan_splice(io, paths)
+            spliced = splice_parquet(io, paths, output, plan=plan)
             done = Written(
                 how=How.SPLICE,
                 ordered=True,
                 copied=spliced.copied,
+                recoded=() if spec.verify is Verify.CONTENT else tuple(sorted({*plan.spliced} - {*spliced.copied})),
                 columns=spliced.note,
                 checks_text=spec.checks_text,
             )
@@ -80,11 +82,12 @@ def _explain_size(io: FileIO, paths: Sequence[str], output: str, *, spec: UnitSp
 
 
 def check_readable(io: FileIO, paths: Sequence[str], output: str, *, written: Written) -> None:
-    """Decode pages that were copied undecoded: an input may have been damaged already."""
+    """Decode pages that were copied or recoded and that no fingerprint decodes: an input may have been damaged."""
     if written.how is How.SPLICE:
         from packstone.rewrite.small_files import verify_splice
 
-        verify_splice.check_readable(io, output, paths, copied=written.copied, checks_text=written.checks_text)
+        leaves = sorted((*written.copied, *written.recoded))
+        verify_splice.check_readable(io, output, paths, leaves=leaves, checks_text=written.checks_text)
 
 
 def count(io: FileIO, paths: Sequence[str], *, written: Written) -> int:  # noqa: ARG001 - the same however written

@@ -77,14 +77,14 @@ def fingerprint_splice(
 
 
 def check_readable(
-    io: FileIO, output: str, inputs: Sequence[str], *, copied: Sequence[int], checks_text: bool = False
+    io: FileIO, output: str, inputs: Sequence[str], *, leaves: Sequence[int], checks_text: bool = False
 ) -> None:
-    """Decode the copied columns of the output; if that fails, raise for the input that cannot be decoded either."""
+    """Decode some columns of the output; if that fails, raise for the input that cannot be decoded either."""
     try:
-        _decode(io, output, copied, checks_text=checks_text)
+        _decode(io, output, leaves, checks_text=checks_text)
     except UnreadableFileError as error:
         for path in inputs:
-            _decode(io, path, copied, checks_text=checks_text)
+            _decode(io, path, leaves, checks_text=checks_text)
         raise VerificationError(f"The output cannot be read back: {error.message}", file=output) from error
 
 
@@ -315,14 +315,14 @@ def _chunk_bytes(file: _OpenFile, chunk: pq.ColumnChunkMetaData) -> pa.Buffer:
     return data
 
 
-def _decode(io: FileIO, path: str, copied: Sequence[int], *, checks_text: bool) -> None:
+def _decode(io: FileIO, path: str, leaves: Sequence[int], *, checks_text: bool) -> None:
     """Decode some leaf columns and throw their values away."""
-    if not copied:
+    if not leaves:
         return
     with open_parquet(io, path) as file:
-        _check_columns(file.metadata, copied, path)
+        _check_columns(file.metadata, leaves, path)
         schema = file.metadata.schema
-        names = [schema.column(leaf).path for leaf in copied]
+        names = [schema.column(leaf).path for leaf in leaves]
         row_bytes = decoded_row_bytes(io, file, path, known=0)
         rows = 0
         for batch in read_batches(file, path, batch_rows=batch_rows_for(row_bytes), columns=names):
