@@ -232,7 +232,7 @@ def test_folders_of_the_system_are_refused(packstone, command, target):
     """Nobody compacts the root of a file system or its programs, whatever files lie there."""
     done = packstone(command, target)
     assert done.code == 2
-    assert "is the root of a file system" in done.err or "belongs to the operating system" in done.err
+    assert "is the root of the file system" in done.err or "belongs to the operating system" in done.err
 
 
 def test_a_stray_file_does_not_join_tables(packstone, root, tree):

@@ -13,7 +13,7 @@ Otherwise the folders below it are tables: those of another family or format, th
 the kind above, and those with data files. Two of them make a lake. So does a single one, unless it has only data files:
 ``export/data/*.parquet`` may well be one table, and the folders do not show more.
 
-The root of a file system and the folders of the operating system are refused: their files belong to programs.
+The local root and the folders of the operating system are refused: their files belong to programs.
 
 By default, Spark and Hive do not read a sub-folder as a part of its parent unless it is ``k=v``, so the rule never
 splits what they see as one table.
@@ -27,7 +27,6 @@ from collections import deque
 from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Final
-from urllib.parse import urlsplit
 
 from packstone.errors import InvalidInputError, SeveralTablesError
 from packstone.model.sizes import plural
@@ -126,12 +125,13 @@ def check_one_table(io: FileIO, path: str) -> None:
 
 
 def _check_not_system(path: str) -> None:
-    """Raise InvalidInputError for the root of a file system and for folders of the operating system."""
-    place = posixpath.normpath(urlsplit(path).path or "/")
-    is_local = "://" not in path
-    if place.strip("/") == "":
-        raise InvalidInputError(f"{path} is the root of a file system, not a table; give the folder of a table.")
-    if is_local and place.lstrip("/").split("/")[0] in _SYSTEM_FOLDERS:
+    """Raise InvalidInputError for the root of the local file system and for folders of the operating system."""
+    if "://" in path:
+        return  # the root of an HDFS can be a table
+    first = posixpath.normpath(path).lstrip("/").split("/")[0]
+    if not first:
+        raise InvalidInputError(f"{path} is the root of the file system, not a table; give the folder of a table.")
+    if first in _SYSTEM_FOLDERS:
         raise InvalidInputError(f"{path} belongs to the operating system; give the folder of a table.")
 
 
