@@ -103,7 +103,7 @@ _MIN_COPIED_PCT: Final = 20
 _MAX_GROUP_BYTES: Final = 128 << 20
 # A row group that ends early has at least this many rows: from there on, readers show no difference.
 _MIN_GROUP_ROWS: Final = 100_000
-# A reader holds the dictionary of each column.
+# Of all columns of a row group: a reader holds them, and merging them takes several times as much.
 _MAX_DICTIONARY_BYTES: Final = 32 << 20
 # Growth of the codes and dictionaries of a row group, in percent of its stored bytes, that cuts it in two.
 _MAX_GROWTH_PCT: Final = 1
@@ -408,10 +408,7 @@ class _Group:
             self.rows + piece.rows <= max_rows
             and self.size_bytes + piece.size_bytes <= ROW_GROUP_BYTES
             and not (self.rows >= _MIN_GROUP_ROWS and self._breaks_order(piece))
-            and all(
-                known + more <= _MAX_DICTIONARY_BYTES
-                for known, more in zip(self.dictionary_bytes, _dictionary_bytes(piece), strict=True)
-            )
+            and sum(self.dictionary_bytes) + sum(_dictionary_bytes(piece)) <= _MAX_DICTIONARY_BYTES
         )
 
     def add(self, piece: _Piece) -> None:
