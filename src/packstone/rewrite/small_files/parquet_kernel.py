@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from packstone.model.unit import How, Verify
 from packstone.rewrite.data_files.batches import read_ahead
-from packstone.rewrite.formats.parquet_batches import batch_rows_for, decoded_row_bytes, read_batches
+from packstone.rewrite.formats.parquet_batches import batch_rows_for, decoded_row_bytes, is_harmless, read_batches
 from packstone.rewrite.formats.parquet_bundle import DECODING_ERRORS, FileBundle, find_bundles
 from packstone.rewrite.formats.parquet_file_writer import (
     BoundsOfRows,
@@ -149,7 +149,7 @@ def _rewrite(
     ``proves``: the rows of small inputs are decoded once, and digested before anything else is done with them.
     """
     parts = find_bundles(io, paths)
-    are_small = all(isinstance(part, FileBundle) or scan_small_file(io, part) is not None for part in parts)
+    are_small = all(isinstance(part, FileBundle) or _is_small(io, part) for part in parts)
     unit = _find_int96_unit(io, parts)
     with open_parquet(io, paths[0], coerce_int96_timestamp_unit=unit) as first:
         settings = find_writer_settings(first, codec=codec, files=len(paths))
@@ -190,6 +190,12 @@ class _Stopwatch:
             self.seconds += time.perf_counter() - began
             yield item
             began = time.perf_counter()
+
+
+def _is_small(io: FileIO, path: str) -> bool:
+    """Whether a file is small, and its rows are too: a few bytes can stand for gigabytes."""
+    footer = scan_small_file(io, path)
+    return footer is not None and is_harmless(footer)
 
 
 def _find_int96_unit(io: FileIO, parts: Sequence[FileBundle | str]) -> str:
