@@ -157,6 +157,25 @@ def test_a_directory_is_reported_as_one_whatever_its_name():
     assert caught.value.filename == "hdfs://nn/lake/reset by peer"
 
 
+@pytest.mark.parametrize("said", ["All nodes failed for write", "Datanode connection closed while waiting for ack"])
+def test_a_record_is_written_again_if_its_datanode_dies(io_and_folder, monkeypatch, said):
+    """The library says neither a timeout nor a broken connection then."""
+    io, folder = io_and_folder
+    sync, failures = hdfs_module.HdfsWriter._sync, [RuntimeError(f'DataTransferError("{said}")')]
+
+    def fail_once(writer):
+        if failures:
+            raise failures.pop()
+        sync(writer)
+
+    monkeypatch.setattr(hdfs_module.HdfsWriter, "_sync", fail_once)
+    io.write_new(f"{folder}/record", b"whole")
+    assert not failures
+    assert [(entry.name, io.read_bytes(f"{folder}/{entry.name}")) for entry in io.list_dir(folder)] == [
+        ("record", b"whole")
+    ]
+
+
 def test_the_root_and_what_is_above(io_and_folder, hdfs):
     """The authority alone is the root folder; what path algebra makes above it is nothing, not an error."""
     io, _ = io_and_folder

@@ -35,6 +35,7 @@ from packstone.storage.fileio import (
 )
 from packstone.storage.hdfs_connection import (
     BrokenConnectionError,
+    DataNodesError,
     HdfsSettings,
     as_os_errors,
     block_bytes_of,
@@ -296,13 +297,13 @@ class HdfsFileIO:
         return HdfsWriter(self._ask(path, lambda client: client.create(self._inside(path), options)), path)
 
     def _write_aside(self, path: str, data: bytes) -> str:
-        """Write a temporary file; if that fails because no DataNode is available, retry under another name."""
+        """Write a temporary file; if no DataNode is available, or one dies meanwhile, retry under another name."""
         for wait_seconds in (*_ASIDE_WAITS_SECONDS, None):
             aside = f"{posixpath.dirname(path)}/.new-{os.urandom(4).hex()}"
             try:
                 with self._create(aside, overwrite=False, block_bytes=_RECORD_BLOCK_BYTES) as file:
                     file.write(data)
-            except (FileExistsError, TimeoutError):  # the first: our own create, whose response was lost
+            except (FileExistsError, TimeoutError, DataNodesError):  # the first: our own create, its response was lost
                 if wait_seconds is None:
                     raise
                 time.sleep(wait_seconds)

@@ -199,6 +199,7 @@ def _root_of(address: str, found: Mapping[str, str]) -> str:
 
 
 _ANSWER: Final = re.compile(r'^(?:Fatal)?RPCError\("([\w.$]+)", "(.*)"\)$', re.DOTALL)
+_DATANODES: Final = "DataTransferError("  # how the library reports that all DataNodes of a block failed
 # How the library and the system report that a connection broke while a response was awaited.
 _BROKEN: Final = re.compile(r"disconnected|reset|aborted|broken pipe|not connected|\beof\b|end of file", re.IGNORECASE)
 _NUMBERS: Final = {
@@ -215,6 +216,10 @@ _NUMBERS: Final = {
 
 class BrokenConnectionError(TimeoutError):
     """A connection broke while a response was awaited: the request may have been carried out."""
+
+
+class DataNodesError(OSError):
+    """The DataNodes of a block failed while it was read or written; the NameNode may know others by now."""
 
 
 @contextmanager
@@ -244,6 +249,8 @@ def _answer(text: str, path: str) -> OSError:
     answer = _ANSWER.match(text)
     if (why := refusal(text, split_store(path)[0], os.environ)) is not None:
         return OSError(errno.ENOKEY, why, path)  # not EACCES, after which a folder or a file would be skipped
+    if text.startswith(_DATANODES):
+        return DataNodesError(errno.EIO, f"HDFS said: {text.partition(chr(10))[0]}", path)
     if answer is None:
         return OSError(errno.EIO, f"HDFS said: {text.partition(chr(10))[0]}", path)
     kind, said = answer.group(1).rpartition(".")[2], _said(answer.group(2))
