@@ -348,6 +348,22 @@ def test_a_row_group_that_would_grow_is_cut(tmp_path, monkeypatch):
 
 
 @pytest.mark.usefixtures("tiny_pages")
+@pytest.mark.parametrize("min_group_rows", [100_000, 4_000])
+@pytest.mark.parametrize("nulls_pct", [0, 60])
+def test_a_dictionary_that_does_not_pay_is_not_merged(tmp_path, monkeypatch, nulls_pct, min_group_rows):
+    """Codes of values that never repeat would grow in any row group: they are stored plainly, in one row group."""
+    monkeypatch.setattr(parquet_splice, "_MIN_GROUP_ROWS", min_group_rows)
+    dice = np.random.default_rng(5)
+    for at in range(16):
+        values = pa.array(dice.integers(0, 1 << 60, ROWS), pa.int64(), mask=dice.random(ROWS) * 100 < nulls_pct)
+        write_column(tmp_path / "t", f"{at:02}", values)
+    output, spliced = check(tmp_path / "t")
+    assert spliced.note.startswith("1 encoded (v: one dictionary of all files would take more")
+    assert pq.read_metadata(output).num_row_groups == 1
+    assert output.stat().st_size <= sum(path.stat().st_size for path in (tmp_path / "t").iterdir())
+
+
+@pytest.mark.usefixtures("tiny_pages")
 def test_dictionaries_are_bounded(tmp_path, monkeypatch):
     """A row group ends before the dictionaries of a column exceed what a reader should hold."""
     monkeypatch.setattr(parquet_splice, "_MAX_DICTIONARY_BYTES", 100_000)

@@ -24,7 +24,8 @@ otherwise the field is encoded. A chunk of nothing but nulls has no values, so i
 their neighbours require.
 
 **Size.** One dictionary for many files may be bigger than theirs, if values repeat only within each file, and its codes
-are longer. The sizes are compared before anything is written, and a row group that would grow is cut in two.
+are longer. The sizes are compared before anything is written. A column that would grow is encoded if plain values take
+less, as those that never repeat do; a row group that would grow for other reasons is cut in two.
 
 **The plan** is made from the footers alone: it lists the columns that can be copied or recoded. Whole files do not
 qualify if copied pages would be read with a different meaning, if something would be lost that encoding again keeps, or
@@ -105,7 +106,7 @@ _MAX_GROUP_BYTES: Final = 128 << 20
 _MIN_GROUP_ROWS: Final = 100_000
 # Of all columns of a row group: a reader holds them, and merging them takes several times as much.
 _MAX_DICTIONARY_BYTES: Final = 32 << 20
-# Growth of the codes and dictionaries of a row group, in percent of its stored bytes, that cuts it in two.
+# Growth of the codes and dictionaries of a row group, in percent of its stored bytes, that is accepted.
 _MAX_GROWTH_PCT: Final = 1
 _GAP_BYTES: Final = 1 << 20  # read across a gap of up to this size rather than send the storage a second request
 _PARQUET_MR: Final = re.compile(r"parquet-mr version (\d+)\.(\d+)")
@@ -514,22 +515,19 @@ class _Splicer:
         return Spliced(copied=copied, note=f"{note}{f' ({reasons})' if reasons else ''}")
 
     def _write(self, group: _Group) -> None:
-        orders, merged, blooms = list(group.orders), {}, {}
+        merged, blooms = {}, {}
         reasons: dict[str, str] = {}
-        for leaf, order in enumerate(orders):
+        for leaf, order in enumerate(group.orders):
             if order == _ENCODE:
                 reasons.setdefault(self._fields[leaf], _why_encoded(group, leaf))
             elif order in (_ONLY_CODED, _FALLBACK):
                 merged[leaf] = self._merge_dictionaries(group, leaf)
-        self._check_growth(group, merged)
-        for leaf in range(len(orders)):
-            if orders[leaf] != _ENCODE and any(
-                _BLOOM_OFFSET in p.inputs[leaf].struct[_META_DATA][1] for p in group.pieces
-            ):
+        reasons = self._check_growth(group, merged) | reasons
+        for leaf, name in enumerate(self._fields):
+            if name not in reasons and any(_has_bloom_filter(group, leaf)):
                 bloom = self._bloom_filter(group, leaf, merged.get(leaf))
                 if bloom is None:
-                    orders[leaf] = _ENCODE
-                    reasons.setdefault(self._fields[leaf], "its bloom filters cannot be joined")
+                    reasons[name] = "its bloom filters cannot be joined"
                 else:
                     blooms[leaf] = bloom
         again = tuple(dict.fromkeys(name for name in self._fields if name in reasons))
@@ -564,23 +562,30 @@ class _Splicer:
         with blame_file(group.pieces[0].path, "or a file that is merged with it has a broken dictionary"):
             return merge_dictionaries(pages, width_bytes=width)
 
-    def _check_growth(self, group: _Group, merged: dict[int, MergedDictionary]) -> None:
-        """Raise _TooBigError if one dictionary for all pieces, with its longer codes, takes more than theirs."""
-        if group.rows < 2 * _MIN_GROUP_ROWS or len(group.pieces) == 1:
-            return
-        grown_bytes = 0
-        for leaf, dictionary in merged.items():
-            grown_bytes += len(dictionary.plain)
-            for piece in group.pieces:
-                page = piece.dictionaries[leaf]
-                if page is not None:
-                    values = sum(one.values for one in piece.pages[leaf] if one.is_coded)
-                    bits = max(0, page.values - 1).bit_length()
-                    grown_bytes += values * (dictionary.bits - bits) // 8 - page.plain_bytes
+    def _check_growth(self, group: _Group, merged: dict[int, MergedDictionary]) -> dict[str, str]:
+        """Drop dictionaries that do not pay: with their longer codes, they take more than those of the pieces.
+
+        Return the fields that are to be encoded for that, with the reason.
+        _TooBigError if the row group would grow without them too, and can be cut.
+        """
+        if len(group.pieces) == 1:
+            return {}
+        growths = {leaf: _estimate_growth(group, leaf, dictionary) for leaf, dictionary in merged.items()}
+        grown_bytes = sum(growth.grown_bytes for growth in growths.values())
         stored_bytes = sum(len(data) for piece in group.pieces for data in piece.data)
-        if grown_bytes * 100 > _MAX_GROWTH_PCT * stored_bytes:
+        reasons = {}
+        # Cutting does not help where values hardly repeat: a dictionary of any two pieces has longer codes than theirs.
+        for leaf, growth in sorted(growths.items(), key=lambda item: -item[1].grown_bytes):
+            if grown_bytes * 100 <= _MAX_GROWTH_PCT * stored_bytes or growth.grown_bytes <= 0:
+                break
+            if growth.is_plain_smaller:
+                reasons[self._fields[leaf]] = "one dictionary of all files would take more than plain values"
+                del merged[leaf]
+                grown_bytes -= growth.grown_bytes
+        if grown_bytes * 100 > _MAX_GROWTH_PCT * stored_bytes and group.rows >= 2 * _MIN_GROUP_ROWS:
             self._max_rows = max(_MIN_GROUP_ROWS, group.rows // 2)
             raise _TooBigError
+        return reasons
 
     def _bloom_filter(self, group: _Group, leaf: int, merged: MergedDictionary | None) -> bytes | None:
         """The filter for all values of the column, which are those of its dictionary; None if it cannot be made."""
@@ -629,6 +634,35 @@ def _halves(group: _Group) -> tuple[_Group, _Group]:
         in_first = not is_last and not second.pieces and (not first.pieces or 2 * first.rows < group.rows)
         (first if in_first else second).add(piece)
     return first, second
+
+
+@dataclass(frozen=True, slots=True)
+class _Growth:
+    """What one dictionary for all pieces of a column changes, before compression."""
+
+    grown_bytes: int  # of dictionary and codes
+    is_plain_smaller: bool  # than dictionary and codes
+
+
+def _estimate_growth(group: _Group, leaf: int, merged: MergedDictionary) -> _Growth:
+    grown_bytes, coded_values, plain_bytes = len(merged.plain), 0, 0
+    for piece in group.pieces:
+        page = piece.dictionaries[leaf]
+        if page is not None and page.values:
+            values = _count_codes(piece, leaf)
+            bits = (page.values - 1).bit_length()
+            grown_bytes += values * (merged.bits - bits) // 8 - page.plain_bytes
+            coded_values += values
+            plain_bytes += values * page.plain_bytes // page.values
+    return _Growth(grown_bytes, plain_bytes < len(merged.plain) + coded_values * merged.bits // 8)
+
+
+def _count_codes(piece: _Piece, leaf: int) -> int:
+    """About how many codes a chunk has: nulls have none, and the footer counts them for the whole chunk."""
+    chunk = piece.inputs[leaf].chunk
+    coded = sum(page.values for page in piece.pages[leaf] if page.is_coded)
+    nulls = chunk.statistics.null_count if chunk.is_stats_set and chunk.statistics.has_null_count else 0
+    return int(coded * (chunk.num_values - nulls) // max(1, chunk.num_values))
 
 
 def _why_encoded(group: _Group, leaf: int) -> str:
