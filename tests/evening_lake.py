@@ -218,9 +218,8 @@ class Killer(threading.Thread):
             self._over.set()
 
     def _is_half_way(self) -> bool:
-        """In the middle of a partition, with others before it; or, if that moment was missed, between two."""
-        begun, done = (len(list(self._runs.glob(f"*/*.{mark}.json"))) for mark in ("intent", "done"))
-        return done > 0 and (begun > done or done > _MANY_DAYS // 2)
+        """Some partitions are published, others are not; the marks of single ones go when all are."""
+        return 0 < len(list(self._runs.glob("*/*~*.done.json"))) < _MANY_DAYS
 
 
 def hours(begin: int, end: int) -> str:
