@@ -69,15 +69,16 @@ def test_the_classic_call_with_wrong_words(hdfs, use_hdfs, packstone):
 def test_the_root_of_an_hdfs_can_be_a_table(tmp_path, packstone, hdfs, use_hdfs):
     """Its records lie in a folder whose name HDFS takes: host and port hold a colon."""
     pq.write_table(pa.table({"id": [1]}), tmp_path / "one.parquet")
-    store, file = open_store(hdfs.url), f"{hdfs.url}/one.parquet"
-    store.write_new(file, (tmp_path / "one.parquet").read_bytes())  # otherwise it is a folder of other tests' tables
+    store, folder = open_store(hdfs.url), f"{hdfs.url}/dt=1"  # without it, this is a folder of other tests' tables
+    store.make_dirs(folder)
+    store.write_new(f"{folder}/one.parquet", (tmp_path / "one.parquet").read_bytes())
     try:
         plan = packstone("plan", hdfs.url, "--format", "json")
         assert plan.code == 0, plan
         done = packstone("recover", hdfs.url, "--format", "json")
         assert (done.code, done.json["status"]) == (0, "nothing-to-do"), done
     finally:
-        store.remove(file)
+        store.remove_tree(folder)
 
 
 @pytest.mark.parametrize(
