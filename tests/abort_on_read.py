@@ -1,7 +1,7 @@
 """A PyArrow whose Parquet decoder aborts on one file, in every process that gets this environment.
 
 The checks before PyArrow catch every abort that the fuzzers found, so a file that really aborts it is not to be had;
-what follows an abort must work all the same for the one that they do not know. The file is known by its number of rows,
+what follows an abort must also work for a file that they do not know. The file is known by its number of rows,
 also among the row groups of several files that are decoded as one.
 """
 

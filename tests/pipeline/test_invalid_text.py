@@ -30,15 +30,18 @@ def compact(folder, **options):
     return Table(str(folder), engine=InlineEngine).compact(HiveOptions(**options))
 
 
-@pytest.mark.parametrize(("use_dictionary", "how"), [(True, "splice"), (False, "splice")])
+@pytest.mark.parametrize(
+    ("use_dictionary", "codec", "how"),
+    [(True, "keep", "splice"), (False, "keep", "splice"), (True, "snappy", "rewrite"), (False, "snappy", "rewrite")],
+)
 class TestInvalidText:
-    """For files whose dictionaries are merged and for files whose pages are copied."""
+    """For files whose dictionaries are merged, files whose pages are copied, and files that are encoded again."""
 
-    def test_the_file_is_left_alone_by_name(self, tmp_path, use_dictionary, how):
+    def test_the_file_is_left_alone_by_name(self, tmp_path, use_dictionary, codec, how):
         """The others are merged, the file is as it was, and the reason names file, column and option."""
         write_files(tmp_path / "t", use_dictionary=use_dictionary, rows=2000)
         before = (tmp_path / "t" / BAD_NAME).read_bytes()
-        outcome = compact(tmp_path / "t")
+        outcome = compact(tmp_path / "t", codec=codec)
         assert outcome.status is Status.PARTIAL
         assert [unit.how for unit in outcome.units] == [how]
         assert BAD_NAME not in outcome.units[0].inputs
@@ -49,10 +52,10 @@ class TestInvalidText:
         assert "--set accept-invalid-text=true" in skip.why
         assert (tmp_path / "t" / BAD_NAME).read_bytes() == before
 
-    def test_it_is_merged_if_the_user_accepts_it(self, tmp_path, use_dictionary, how):
+    def test_it_is_merged_if_the_user_accepts_it(self, tmp_path, use_dictionary, codec, how):
         """Tables that hold Latin-1 on purpose are merged as before, byte for byte."""
         write_files(tmp_path / "t", use_dictionary=use_dictionary, rows=2000)
-        outcome = compact(tmp_path / "t", accept_invalid_text=True)
+        outcome = compact(tmp_path / "t", codec=codec, accept_invalid_text=True)
         assert outcome.status is Status.COMMITTED
         assert [unit.how for unit in outcome.units] == [how]
         (merged,) = (tmp_path / "t").glob("*.parquet")
@@ -60,9 +63,9 @@ class TestInvalidText:
         assert texts.count(b"gr\xfcn") == 1
         assert len(texts) == 7 * 2000
 
-    def test_count_looks_at_numbers_only(self, tmp_path, use_dictionary, how):
+    def test_count_looks_at_numbers_only(self, tmp_path, use_dictionary, codec, how):
         """``--verify count`` decodes no text to check it."""
         write_files(tmp_path / "t", use_dictionary=use_dictionary, rows=2000)
-        outcome = compact(tmp_path / "t", verify=Verify.COUNT)
+        outcome = compact(tmp_path / "t", codec=codec, verify=Verify.COUNT)
         assert outcome.status is Status.COMMITTED
         assert [unit.how for unit in outcome.units] == [how]

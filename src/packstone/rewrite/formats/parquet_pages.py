@@ -79,7 +79,7 @@ class PageCount:
 
 @dataclass(slots=True)
 class Page:
-    """The header of a page, and where it stands in its chunk."""
+    """The header of a page, and its place in the chunk."""
 
     kind: int
     plain_bytes: int
