@@ -89,7 +89,7 @@ def segment_merge(io, path, inputs, output, clock=None):
 
 
 def commit_delete(io, table, ids, *, clock):
-    """Delete segments by id; an error tells what became of one that is retired already."""
+    """Delete segments by id; an error states the fate of one that is retired already."""
     wanted = tuple(ids)
 
     def edit(status):
@@ -157,7 +157,7 @@ def segment_read_loop(io, path, stop):
         read_retired(io, path, status)
         assert list_versions(io, path)[-1] >= seen
         assert find_as_of(io, path, 10**15).version >= seen
-        with contextlib.suppress(InvalidInputError):  # removed already: the error tells what is kept
+        with contextlib.suppress(InvalidInputError):  # removed already: the error says what is kept
             assert find_as_of(io, path, status.written_ms).version >= seen
     return seen
 

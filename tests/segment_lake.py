@@ -83,7 +83,7 @@ class SegmentLake:
         return attempt, status.find_load(attempt).id
 
     def load(self, rows, *, runs=1, files=1, group_rows=1000, scope=None, overwrite=False, now=None, bad_rows=0):
-        """Load rows: dealt to so many runs, each sorted as the table is (or left as it is) and cut into files."""
+        """Load rows: split into N runs, each sorted as the table is (or left as it is) and cut into files."""
         status = read_latest(self.io, self.table)
         properties = parse_properties(status.properties, status.columns)
         scope = SortScope(scope or properties.sort_scope)
@@ -158,16 +158,25 @@ class SegmentLake:
         """One version as it stands on disk, its entries as dicts."""
         number = self.versions()[-1] if version is None else version
         found = json.loads((self.path / f"Metadata/status/{number:020d}.json").read_bytes())
-        found["entries"] = to_rows(found["entries"])
+        for name, chunks, folder in (("entries", "chunks", "entries"), ("retired", "retired_chunks", "retired")):
+            found[name] = to_rows(found[name])
+            for chunk in found[chunks]:
+                content = json.loads((self.path / "Metadata" / folder / chunk["name"]).read_bytes())
+                runs = zip(chunk["gone"][::2], chunk["gone"][1::2], strict=True)
+                gone = {at for begin, end in runs for at in range(begin, end)}
+                found[name] += [row for at, row in enumerate(to_rows(content["entries"])) if at not in gone]
+            found[name].sort(key=lambda one: (one["load"], one["merges"]))
         return found
 
     def retired(self):
-        """The retired list of the newest version, by id."""
-        name = self.status()["retired_file"]
-        if name is None:
-            return {}
-        found = json.loads((self.path / "Metadata/retired" / name).read_bytes())
-        return {text_id(one): one for one in to_rows(found["entries"])}
+        """The retired segments of the newest version, by id."""
+        return {text_id(one): one for one in self.status()["retired"]}
+
+    def chunks(self, version=None):
+        """The chunks that a version names, relative to Metadata."""
+        found = self.status(version)
+        live = {f"entries/{one['name']}" for one in found["chunks"]}
+        return live | {f"retired/{one['name']}" for one in found["retired_chunks"]}
 
     def live(self, version=None):
         """The visible entries by id."""

@@ -77,7 +77,7 @@ class Died(BaseException):
 
 
 class Clock:
-    """Stands for the module ``time`` where the product asks for the time: it can be moved, and waits take none."""
+    """Replaces the module ``time`` where the product asks for the time: it can be moved, and waits take none."""
 
     def __init__(self):
         self._start_ns, self._moved_ns = time.time_ns(), 0
@@ -220,7 +220,7 @@ class SegmentModel:
         return report
 
     def compact(self, options, *, crash=None, meddle=None):
-        """Compact; rows stay, and what went into what is told by the table and by the answer."""
+        """Compact; rows stay, and what went into what is shown by the table and by the answer."""
         before = set(self.lake.live())
         outcome = self._run(
             lambda io: Table(self.table, io=io, engine=lambda: Meddling(io, meddle)).compact(options), crash
@@ -424,7 +424,7 @@ class SegmentModel:
         return self._content[name]
 
     def check_cleaned(self, now_ms):
-        """Nothing whose retention is over is left: no version, no segment, no trash, nothing that nobody names."""
+        """Nothing whose retention has expired is left: no version, no segment, no trash, nothing that nobody names."""
         properties = self.lake.status()["properties"]
         days = int(properties.get("SEGMENT_RETENTION_DAYS", 7))
         minutes = int(properties.get("MAX_QUERY_MINUTES", 60))
@@ -472,7 +472,8 @@ class SegmentModel:
         assert self.lake.open_runs() == []
         assert not list(self.lake.runs().parent.glob("staging/*"))
         kept = [self._status(version) for version in self.kept()]
-        unnamed = set(self._names("retired")) - {one["retired_file"] for one in kept}
+        unnamed = {f"{folder}/{name}" for folder in ("entries", "retired") for name in self._names(folder)}
+        unnamed -= {name for version in self.kept() for name in self.lake.chunks(version)}
         unnamed |= set(self._names("history")) - {name for one in kept for name in one["history_files"]}
         assert not unnamed, f"lists that nobody names: {unnamed}"
         names = [path.name for path in self.lake.path.rglob("*")]
@@ -485,7 +486,7 @@ class SegmentModel:
 
 
 def make_rows(seed, count):
-    """So many rows of few values: duplicates, nulls and the ends of types are common."""
+    """N rows of few values: duplicates, nulls and the ends of types are common."""
     rng = random.Random(seed)
     rows = [{name: rng.choice(pool) for name, pool in _POOLS.items()} for _ in range(count)]
     return pa.Table.from_pylist(rows, schema=ARROW).to_pylist()  # in Arrow's spelling of zones

@@ -71,6 +71,14 @@ def seal(text: bytes) -> bytes:
     return b'%s%s%s"}' % (text[:-1], _DIGEST_KEY, _digest(text[:-1]))
 
 
+def read_seal(data: bytes) -> str:
+    """Return the digest at the end of a sealed record, without a check; empty if there is none."""
+    tail = data[-_TAIL_BYTES:]
+    if not tail.startswith(_DIGEST_KEY):
+        return ""
+    return tail[len(_DIGEST_KEY) : -len(b'"}')].decode("ascii", errors="replace")
+
+
 def parse_sealed(data: bytes, *, path: str, newest: int) -> dict[str, Any]:
     """Parse a JSON object that was sealed; RefusedError if its format is newer, CorruptionError if it is damaged.
 

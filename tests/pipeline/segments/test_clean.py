@@ -295,12 +295,12 @@ def test_a_damaged_segment_file_keeps_its_segment(lake):
 def test_what_killed_commits_left_goes_after_a_day(lake):
     """Lists that no version names and halves of files; young ones stay, a commit may be about to name them."""
     names = ["Metadata/retired/0123456789abcdef-0.json", "Metadata/history/0123456789abcdef-0.json"]
-    names += ["Metadata/status/.new-abcd1234", "Metadata/retired/notes.txt"]
+    names += ["Metadata/entries/0123456789abcdef-0.json", "Metadata/status/.new-abcd1234", "Metadata/retired/notes.txt"]
     for name in names:
         (lake.path / name).write_bytes(b"{}")
     assert not clean_later(lake, days=0.9).metadata
-    assert sorted(file.path for file in clean_later(lake, days=1.1).metadata) == sorted(names[:3])
-    assert (lake.path / names[3]).exists()
+    assert sorted(file.path for file in clean_later(lake, days=1.1).metadata) == sorted(names[:4])
+    assert (lake.path / names[4]).exists()
     assert lake.problems() == []
 
 

@@ -36,7 +36,7 @@ def rows(count, *, seed=0, most=1000):
 
 
 def fill(lake, loads, *, count=50, **how):
-    """So many loads of rows that are all different."""
+    """N loads of rows that are all different."""
     for seed in range(loads):
         lake.load(rows(count, seed=seed), **how)
 

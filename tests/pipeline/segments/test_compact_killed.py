@@ -58,8 +58,10 @@ def check_tidy(lake, where):
     assert not list(lake.runs().parent.glob("staging/*")), where
     assert not list((lake.path / "Metadata/trash").glob("*")), where
     assert not list(lake.path.rglob(".new-*")), where
-    named = {lake.status(version)["retired_file"] for version in lake.versions()}
-    assert {path.name for path in (lake.path / "Metadata/retired").iterdir()} <= named, where
+    named = {name for version in lake.versions() for name in lake.chunks(version)}
+    for folder in ("entries", "retired"):
+        there = (lake.path / "Metadata" / folder).iterdir()
+        assert {f"{folder}/{path.name}" for path in there} <= named, where
 
 
 @pytest.mark.slow

@@ -2,6 +2,9 @@
 
 import json
 import shutil
+import subprocess
+import sys
+from pathlib import Path
 
 import duckdb
 import pyarrow as pa
@@ -95,13 +98,16 @@ def test_a_missing_or_damaged_segment_file_is_reported_by_name(table):
         table.segments.files()
 
 
-def test_clean_names_the_list_that_is_gone(table):
+def test_clean_names_the_chunk_that_is_gone(table):
     """It removes nothing, and says which file it misses."""
-    table.segments.delete(ids=["1"])
-    path = next((lake_of(table).path / "Metadata/retired").iterdir())
+    for number in range(20):
+        table.segments.load(pa.table({"id": [number], "name": ["x"]}))
+    path = next((lake_of(table).path / "Metadata/entries").iterdir())
     path.unlink()
-    with pytest.raises(CorruptionError, match=f"{path} is missing.*Nothing was removed"):
-        table.clean()
+    command = [str(Path(sys.executable).parent / "packstone"), "clean", table.path]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert f"{path} is missing" in done.stderr
 
 
 def test_clean_keeps_files_of_a_live_segment_whose_segment_file_is_gone(table):

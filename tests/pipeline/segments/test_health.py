@@ -1,4 +1,4 @@
-"""What `health` tells of a segment table."""
+"""What `health` reports of a segment table."""
 
 import pytest
 from segment_lake import SegmentLake
@@ -25,7 +25,7 @@ def health(lake, *, later_ms=0):
 
 
 def load(lake, count, **how):
-    """So many loads of ten rows."""
+    """N loads of ten rows."""
     for _ in range(count):
         lake.load([{"id": at, "v": "x"} for at in range(10)], **how)
 

@@ -14,7 +14,7 @@ from patience import patient
 import packstone
 from packstone.errors import InvalidInputError
 from packstone.storage.local import LocalFileIO
-from packstone.tables.segments.format.status import MAX_LABELS, LoadLabel
+from packstone.tables.segments.format.status import MAX_LABELS
 from packstone.tables.segments.format.status_files import read_latest
 
 IO = LocalFileIO()
@@ -145,20 +145,25 @@ def test_a_bad_label_is_refused(table, label):
         load(table, 1, label)
 
 
-def test_the_oldest_labels_are_forgotten(table):
-    """The status does not grow without bound."""
+def test_the_oldest_labels_of_a_segment_are_forgotten(table):
+    """The status does not grow without bound: a merged segment remembers the newest labels."""
     status = read_latest(IO, table.path)
-    from packstone.tables.segments.format.edits import SegmentFacts, begin_load, finish_load
+    from packstone.model.segment import SegmentId
+    from packstone.tables.segments.format.edits import (
+        SegmentFacts,
+        begin_compaction,
+        begin_load,
+        finish_compaction,
+        finish_load,
+    )
 
     facts = SegmentFacts(segment_file="0_x.json", rows=1, files=1, data_bytes=1, index_bytes=1)
     for number in range(MAX_LABELS + 2):
         status = begin_load(status, attempt=f"a{number}", overwrite=False, now_ms=number).status
         status = finish_load(status, facts, attempt=f"a{number}", now_ms=number, label=f"l{number}").status
+    assert len(status.labels) == MAX_LABELS + 2
+    merge = {"attempt": "m", "output": SegmentId(0, 1), "now_ms": 5}
+    status = begin_compaction(status, inputs=[entry.id for entry in status.entries], **merge).status
+    status = finish_compaction(status, facts, **merge).status
     assert len(status.labels) == MAX_LABELS
     assert (status.find_label("l1"), status.find_label("l2") is not None) == (None, True)
-
-
-def test_a_label_without_segment_is_damage():
-    """Records are validated: Packstone never writes such a label."""
-    with pytest.raises(ValueError, match="has no segment"):
-        LoadLabel(label="x", segments=())

@@ -81,7 +81,7 @@ def test_committed(table):
 
 @pytest.mark.parametrize("commits", [True, False])
 def test_a_task_that_may_still_come(table, commits):
-    """A name whose file may come after the load is over stays recorded, for `clean`."""
+    """A name whose file may come after the load has ended stays recorded, for `clean`."""
     with contextlib.suppress(RuntimeError), LoadSession(IO, table) as session:
         session.run.tasks_may_outlive = True
         work(session)

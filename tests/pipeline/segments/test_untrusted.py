@@ -145,7 +145,7 @@ def begin_dead_compaction(lake):
 
 
 def test_a_dead_compaction_does_not_stand_in_the_way_of_a_plan(lake):
-    """`plan` and `health` say what `compact` will do, and write nothing; nobody is told to wait for the dead."""
+    """`plan` and `health` say what `compact` will do, and write nothing; nobody has to wait for a dead process."""
     begin_dead_compaction(lake)
     before = lake.versions()
     plan = Table(lake.table, io=IO).plan(SegmentOptions(strategy="minor")).outcome
@@ -331,7 +331,7 @@ def test_a_column_without_a_name_is_refused(tmp_path):
 
 @pytest.mark.parametrize("lost", [1, 2])
 def test_status_files_lost_together_with_the_hint(tmp_path, packstone, lost):
-    """A load that only its segment file tells of stops every command that writes, until its status is put back."""
+    """A load that only its segment file names stops every command that writes, until its status is put back."""
     table, source = tmp_path / "sales", tmp_path / "in.csv"
     source.write_text("id\n1\n2\n")
     assert packstone("segments", "create", table, "--schema", "id long").code == 0

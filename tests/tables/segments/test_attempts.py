@@ -46,7 +46,7 @@ def test_a_run_reads_back_and_is_forgotten():
 
 
 def test_what_a_run_published_is_not_forgotten_with_its_files():
-    """`verify` and `restore` read it weeks later; a run that is over and left no file is no matter for clean."""
+    """`verify` and `restore` read it weeks later; a run that has ended and left no file is not matter for clean."""
     io = MemoryFileIO()
     folders = table_runs(io, "/l/t")
     open_run(io, "/l/t", run="a")
@@ -96,7 +96,7 @@ def test_a_process_of_this_host_is_looked_at(tmp_path, children):
 
 
 def test_a_process_of_another_host_has_a_lease(tmp_path):
-    """Its heartbeat counts; without one it is over."""
+    """Its heartbeat counts; without one it has ended."""
     table = str(tmp_path / "t")
     open_run(IO, table, run="a", process=replace(ProcessIdentity.mine(), host="elsewhere"))
     heartbeat = table_runs(IO, table).heartbeat("a")
@@ -127,7 +127,7 @@ def test_a_registration_of_a_run_that_does_not_say_who_it_is_has_a_lease(content
 
 
 def test_names():
-    """Every file's name tells what it is, and a version's name sorts as its number."""
+    """Every file's name shows what it is, and a version's name sorts as its number."""
     assert layout.status_path("/t", 7) == "/t/Metadata/status/00000000000000000007.json"
     assert layout.parse_status_name("00000000000000000007.json") == 7
     assert layout.parse_status_name("7.json") is None

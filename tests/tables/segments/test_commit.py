@@ -28,6 +28,7 @@ from packstone.tables.segments.format.status_files import (
     publish,
     raise_floor,
     read_floor,
+    read_head,
     read_history,
     read_kept_version,
     read_latest,
@@ -46,7 +47,7 @@ class Tools:
         self.clock, self.ids, self.slept = itertools.count(1000), itertools.count(), []
 
     def make(self):
-        """What a commit is lent."""
+        """What a commit gets."""
         return Clock(
             now_ms=lambda: next(self.clock),
             new_id=lambda: f"id{next(self.ids)}",
@@ -76,7 +77,7 @@ def alter(io, clock, **changes):
 
 
 def names(io, folder):
-    """What stands in a folder."""
+    """What a folder contains."""
     return sorted(entry.name for entry in io.list_dir(folder))
 
 
@@ -220,16 +221,18 @@ def test_somebody_is_quicker(clock):
     assert list_versions(io, T) == range(1, 10)
 
 
-def test_a_lost_try_leaves_no_list_behind(clock):
-    """The retired list of a try whose number was taken goes; the one that is published stays."""
+def test_a_lost_try_leaves_no_chunk_behind(clock):
+    """The chunk of a try whose number was taken goes; the one that is published stays."""
     io = Race()
     segment_create(io, T, clock=clock)
-    segment_load(io, T, clock=clock)
+    for _ in range(20):
+        segment_load(io, T, clock=clock)
     io.before = [lambda: alter(io, clock)]
-    commit_delete(io, T, [ID("0")], clock=clock)
-    status = read_latest(io, T)
-    assert names(io, retired_folder(T)) == [status.retired_file]
-    assert [entry.id for entry in read_retired(io, T, status)] == [ID("0")]
+    commit_delete(io, T, [ID(str(number)) for number in range(18)], clock=clock)
+    head = read_head(io, T, read_latest(io, T).version)
+    assert names(io, retired_folder(T)) == [one.name for one in head.retired.chunks] != []
+    assert [entry.id.load for entry in read_retired(io, T, read_latest(io, T))] == list(range(18))
+    assert [entry.id.load for entry in read_latest(io, T).entries] == [18, 19]
 
 
 def test_races_that_are_always_lost_end(clock):
@@ -263,18 +266,18 @@ def test_an_edit_that_does_not_fit_any_more(io, clock):
         commit_delete(io, T, [ID("0")], clock=clock)
 
 
-def test_retired_lists(io, clock):
-    """A retiring commit writes the whole list anew under a new name; loads only carry the name on."""
+def test_retired_segments(io, clock):
+    """A retiring commit adds to the list, which older versions do not see; loads leave it alone."""
     for _ in range(4):
         segment_load(io, T, clock=clock)
-    assert read_latest(io, T).retired_file is None
+    assert read_retired(io, T, read_latest(io, T)) == ()
     segment_merge(io, T, ["2", "3"], "2.1", clock=clock)
-    first = read_latest(io, T).retired_file
+    first = read_latest(io, T).retired
     segment_load(io, T, clock=clock)
-    assert read_latest(io, T).retired_file == first
+    assert read_latest(io, T).retired == first
     commit_delete(io, T, [ID("0")], clock=clock)
     status = read_latest(io, T)
-    assert status.retired_file != first
+    assert status.retired != first
     assert [str(entry.id) for entry in read_retired(io, T, status)] == ["0", "2", "3"]
     assert [str(entry.id) for entry in read_retired(io, T, read_version(io, T, status.version - 1))] == ["2", "3"]
 
@@ -393,7 +396,7 @@ def test_a_writer_that_slept_before_it_published_does_not_even_try(io, clock):
 
 
 def test_a_writer_that_slept_for_ages_cannot_tell(clock):
-    """So many versions later that the newest does not tell its ancestors so far back: look before you retry."""
+    """Many versions later that the newest does not tell its ancestors so far back: look before you retry."""
     io = Race()
     segment_create(io, T, clock=clock)
     rival = Tools()
@@ -523,20 +526,23 @@ def test_an_answer_that_was_lost(broken, clock, does_it):
 
 
 def test_an_answer_that_is_never_given(broken, clock):
-    """It cannot be told: the error names the version and the commit to look for; lists stay."""
-    segment_load(broken, T, clock=clock)
+    """It cannot be told: the error names the version and the commit to look for; chunks stay."""
+    for _ in range(20):
+        segment_load(broken, T, clock=clock)
     broken.errors = [OSError("lost")] * 9
-    with pytest.raises(CommitUnknownError, match="did not say whether version 4 was published; look for the commit id"):
-        commit_delete(broken, T, [ID("0")], clock=clock)
+    unknown = "did not say whether version 42 was published; look for the commit id"
+    with pytest.raises(CommitUnknownError, match=unknown):
+        commit_delete(broken, T, [ID(str(number)) for number in range(18)], clock=clock)
     assert len(names(broken, retired_folder(T))) == 1
 
 
 def test_a_full_disk_is_not_an_unknown_outcome(broken, clock):
-    """The system says that nothing was written, so nothing was committed, and no list stays."""
-    segment_load(broken, T, clock=clock)
+    """The system says that nothing was written, so nothing was committed, and no chunk stays."""
+    for _ in range(20):
+        segment_load(broken, T, clock=clock)
     broken.errors = [OSError(28, "No space left on device")] * 9
     with pytest.raises(UnavailableError, match=r"No space left on device\. Nothing was committed\."):
-        commit_delete(broken, T, [ID("0")], clock=clock)
+        commit_delete(broken, T, [ID(str(number)) for number in range(18)], clock=clock)
     assert names(broken, retired_folder(T)) == []
 
 
@@ -561,7 +567,7 @@ def test_damage_stops_everything(io, clock):
         for call in (read_latest, alter):
             with pytest.raises(CorruptionError, match=path):
                 call(io, T) if call is read_latest else call(io, clock, COMPRESSION="none")
-    io.replace(path, data.replace(b'"format_version":2', b'"format_version":9'))
+    io.replace(path, data.replace(b'"format_version":3', b'"format_version":9'))
     with pytest.raises(RefusedError, match="newer packstone"):
         alter(io, clock, COMPRESSION="none")
 

@@ -23,6 +23,7 @@ from packstone.storage.faulty import Action, Fault, FaultyFileIO, Moment
 from packstone.storage.local import LocalFileIO
 from packstone.tables.segments.format.status_files import (
     list_versions,
+    read_head,
     read_history,
     read_latest,
     read_retired,
@@ -44,7 +45,8 @@ CALLS = {
 class Scene:
     """A table with live, compacted, deleted and cleaned segments, that can be set back."""
 
-    def __init__(self, root):
+    def __init__(self, root, *, more_loads=27, more_deletes=15):
+        """By default, so that the next load or merge writes a chunk, and the next retirement another."""
         self.root, self.aside = root / "lake", root / "aside"
         self.path = str(self.root / "t")
         self.root.mkdir()
@@ -54,6 +56,9 @@ class Scene:
         segment_merge(IO, self.path, ["0", "1"], "0.1")
         segment_delete(IO, self.path, ["2", "3"])
         segment_calls.segment_cleaned(IO, self.path, ["2"])
+        for _ in range(more_loads):
+            segment_load(IO, self.path)
+        segment_delete(IO, self.path, map(str, range(6, 6 + more_deletes)))
         shutil.copytree(self.root, self.aside)
 
     def set_back(self):
@@ -98,11 +103,18 @@ class Scene:
         }, where
 
     def unnamed(self):
-        """Lists that no version names."""
-        statuses = [read_version(IO, self.path, version) for version in list_versions(IO, self.path)]
-        named = {name for status in statuses for name in (status.retired_file, *status.history_files)}
-        found = [*Path(self.path, "Metadata/retired").iterdir(), *Path(self.path, "Metadata/history").iterdir()]
-        return {path.name for path in found if not path.name.endswith(".torn")} - named  # injected under its own name
+        """Chunks and lists that no version names."""
+        heads = [read_head(IO, self.path, version) for version in list_versions(IO, self.path)]
+        named = {f"entries/{one.name}" for head in heads for one in head.live.chunks}
+        named |= {f"retired/{one.name}" for head in heads for one in head.retired.chunks}
+        named |= {f"history/{name}" for head in heads for name in head.history_files}
+        found = {
+            f"{folder}/{path.name}"
+            for folder in ("entries", "retired", "history")
+            for path in Path(self.path, "Metadata", folder).iterdir()
+            if not path.name.endswith(".torn")  # injected under its own name
+        }
+        return found - named
 
 
 @pytest.fixture

@@ -279,7 +279,7 @@ def test_compaction_replaces_its_inputs():
 
 
 def test_a_segment_is_in_one_compaction_only():
-    """The second to ask is told who has it; when that one gives up, it may."""
+    """The second to ask learns who has it; when that one gives up, it may."""
     table = Table(loads=3)
     table.register("m", "0", "1")
     with pytest.raises(ConflictError, match="Segment 1 is being merged by the compaction m"):
@@ -375,7 +375,7 @@ def test_delete_by_date():
 
 
 def test_alter_and_clean():
-    """Properties are checked as a whole; the same value again is no change; cleaned ids go with the change."""
+    """Properties are checked as a whole; the same value again is not a change; cleaned ids go with the change."""
     table = Table()
     table.edit(alter_properties, {"sort_columns": "id"})
     assert table.status.properties == (("SORT_COLUMNS", "id"),)

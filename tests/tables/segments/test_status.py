@@ -23,8 +23,10 @@ from packstone.tables.segments.format.segment_file import (
     write_segment_file,
 )
 from packstone.tables.segments.format.status import (
+    ChunkRef,
     RunningCompaction,
     StatusEntry,
+    StoredEntries,
     TableStatus,
     dump_entries,
     dump_status,
@@ -53,16 +55,29 @@ entries = st.builds(
     is_major=st.booleans(),
     merged_into=st.none() | ids,
     modified_ms=st.none() | numbers,
+    labels=st.none().map(lambda _: ()),
 ).map(lambda entry: replace(entry, segment_file=f"{entry.id}_{entry.attempt}.json"))
 lists = st.lists(entries, max_size=4, unique_by=lambda entry: entry.id).map(
     lambda found: tuple(sorted(found, key=lambda entry: entry.id))
+)
+
+refs = st.builds(
+    ChunkRef,
+    name=names,
+    digest=names,
+    size_bytes=numbers,
+    count=st.integers(10, 99),
+    gone=st.sampled_from([(), (1, 3)]),
 )
 
 
 @st.composite
 def statuses(draw):
     """A status that could be: what is being merged is there, and nothing twice."""
-    some = draw(lists)
+    some = tuple(
+        replace(entry, labels=(f"{entry.id} á", f"b{entry.id}")) if draw(st.booleans()) else entry
+        for entry in draw(lists)
+    )
     merged = [entry.id for entry in some if draw(st.booleans())]
     output = SegmentId(merged[0].load, merged[0].merges + draw(st.integers(1, 3))) if merged else None
     running = (
@@ -82,7 +97,7 @@ def statuses(draw):
         next_load=10**6 + 1 + draw(st.integers(0, 5)),
         entries=some,
         running=() if running is None else (running,),
-        retired_file=draw(st.none() | names),
+        retired=draw(st.builds(StoredEntries, chunks=st.lists(refs, max_size=2).map(tuple), recent=lists)),
         history_files=draw(st.lists(names, max_size=2).map(tuple)),
     )
 
@@ -121,16 +136,16 @@ def test_a_list_of_entries_reads_back(some):
 def test_any_reader_of_json_understands_it():
     """It is one JSON object, with the entries column by column."""
     plain = json.loads(dump_status(plain_status()))
-    assert plain["format_version"] == 2
+    assert plain["format_version"] == 3
     assert plain["properties"] == {"COMPRESSION": "none"}
     assert (plain["entries"]["load"], plain["entries"]["status"]) == ([0], ["success"])
 
 
 def test_a_newer_format_is_refused():
     """Not half understood: every way to read it says to upgrade."""
-    newer = dump_status(plain_status()).replace(b'"format_version":2', b'"format_version":3')
+    newer = dump_status(plain_status()).replace(b'"format_version":3', b'"format_version":4')
     for read in (parse_status, parse_header, parse_entries):
-        with pytest.raises(RefusedError, match=r"p was written by a newer packstone \(format 3\)"):
+        with pytest.raises(RefusedError, match=r"p was written by a newer packstone \(format 4\)"):
             read(newer, path="p")
 
 
@@ -154,15 +169,31 @@ def test_a_changed_byte_is_corruption():
                 read(changed, path="p")
 
 
+def old_status(version, **changes):
+    """A status as formats 1 and 2 had it: all entries, the name of a retired list, labels in a list of their own."""
+    plain = json.loads(dump_status(plain_status()))
+    for name in ("chunks", "retired_chunks", "retired", "digest"):
+        del plain[name]
+    del plain["entries"]["labels"]
+    plain |= {"format_version": version, "retired_file": None, **changes}
+    lines = json.dumps({name: value for name, value in plain.items() if name != "entries"}).removesuffix("}")
+    return f'{lines},\n"entries":{json.dumps(plain["entries"])}}}'.encode()
+
+
 def test_a_status_of_an_older_packstone_is_read():
-    """Format 1 had no digest, no clock and ended in a line break."""
-    data = dump_status(plain_status())
-    text = data[: data.rindex(b',"digest"')] + b"}\n"
-    old = text.replace(b'"format_version":2', b'"format_version":1').replace(b'"clock_ms":5,"ordered_since":0,', b"")
-    assert parse_status(old, path="p") == replace(plain_status(), clock_ms=None)
-    assert parse_header(old, path="p").version == 1
+    """Format 1 had no digest, no clock and ended in a line break; format 2 had no chunks."""
+    first = old_status(1).replace(b'"clock_ms": 5, "ordered_since": 0, ', b"") + b"\n"
+    assert parse_status(first, path="p") == replace(plain_status(), clock_ms=None)
+    assert parse_header(first, path="p").version == 1
+    second = seal(old_status(2, retired_file="r.json", labels=[{"label": "monday", "segments": [{"load": 0}]}]))
+    status = parse_status(second, path="p")
+    assert status.retired == StoredEntries(chunks=(ChunkRef(name="r.json"),))
+    assert status.find_label("monday").segment == SegmentId(0)
     with pytest.raises(CorruptionError, match="digest"):
-        parse_status(text, path="p")
+        parse_status(old_status(2), path="p")
+    for wrong in ({"labels": 3}, {"labels": [{"label": "x"}]}, {"retired_file": "../x"}, {"entries": [3]}):
+        with pytest.raises(CorruptionError, match="The record p is damaged"):
+            parse_status(seal(old_status(2, **wrong)), path="p")
 
 
 @pytest.mark.parametrize(
@@ -188,7 +219,18 @@ def test_a_status_of_an_older_packstone_is_read():
         (b'"attempt":["a"]', b'"attempt":["a\\nb"]'),
         (b'"segment_file":["0_a.json"]', b'"segment_file":["../0_a.json"]'),
         (b'"segment_file":["0_a.json"]', b'"segment_file":["/etc/passwd"]'),
-        (b'"retired_file":null', b'"retired_file":"../x.json"'),
+        (b'"chunks":[]', b'"chunks":[{"name":"../x.json"}]'),
+        (b'"chunks":[]', b'"chunks":[{"name":"x.json","digest":"d","count":3}]'),
+        (b'"chunks":[]', b'"chunks":3'),
+        (b'"retired_chunks":[]', b'"retired_chunks":[{"name":"a/b.json"}]'),
+        (b'"retired_chunks":[]', b'"retired_chunks":[{"name":"b.json","count":3,"gone":[1,4]}]'),
+        (b'"retired_chunks":[]', b'"retired_chunks":[{"name":"b.json","count":9,"gone":[2,1]}]'),
+        (b'"retired_chunks":[]', b'"retired_chunks":[{"name":"b.json","count":9,"gone":[1]}]'),
+        (b'"retired_chunks":[]', b'"retired_chunks":[{"name":"b.json","count":99999999999,"gone":[1,9999999999]}]'),
+        (b'"labels":[[]]', b'"labels":[["a","a"]]'),
+        (b'"labels":[[]]', b'"labels":[[1]]'),
+        (b'"labels":[[]]', b'"labels":[[""]]'),
+        (b'"labels":[[]]', b'"labels":["a"]'),
         (b'"history_files":[]', b'"history_files":["a/b"]'),
         (b'"type_text":"long"', b'"type_text":"lung"'),
         (b'"name":"id"', b'"name":""'),
@@ -199,7 +241,7 @@ def test_a_status_of_an_older_packstone_is_read():
         ),
         (b'"running":[]', b'"running":3'),
         (b'"properties":{', b'"properties":[],"x":{'),
-        (b'"format_version":2', b'"format_version":"x"'),
+        (b'"format_version":3', b'"format_version":"x"'),
     ],
 )
 def test_a_value_that_cannot_be_is_corruption(old, new):
@@ -246,7 +288,7 @@ def test_a_segment_file_reads_back():
 
 
 def test_a_wrong_segment_file_is_corruption():
-    """Damaged, or another's under this name; one that is gone is told as that."""
+    """Damaged, or another's under this name; one that is gone is reported as such."""
     io = MemoryFileIO()
     name = write_segment_file(io, "/t", segment_file())
     path = segment_file_path("/t", name)

@@ -6,8 +6,9 @@
 3. *Retired segments*, compacted or deleted before the cutoff and named by no version that is kept: one commit marks
    the compacted ones, then the data files, the index and the segment file are removed, then one commit moves their
    entries to the history.
-4. Lists of retired and cleaned segments that no version names (step 2 and killed commits leave such lists), and
-   partial files that killed writers left, if older than a day: a commit may be about to name a newer one.
+4. Chunks of the status and lists of cleaned segments that no kept version names (step 2 and killed commits leave
+   such files), and partial files that killed writers left, if older than a day: a commit may be about to name a newer
+   one.
 5. *Trash* older than ``TRASH_RETENTION_DAYS``.
 
 The whole plan is made before anything is removed, and it reads every version that is kept: if one of them cannot be
@@ -41,6 +42,7 @@ from packstone.tables.segments.format.layout import (
     DATA_FOLDER,
     METADATA_FOLDER,
     LinkGuard,
+    entries_folder,
     floor_folder,
     history_folder,
     history_path,
@@ -48,7 +50,6 @@ from packstone.tables.segments.format.layout import (
     linked,
     parse_status_name,
     retired_folder,
-    retired_path,
     segment_folder,
     segments_folder,
     status_folder,
@@ -61,10 +62,11 @@ from packstone.tables.segments.format.status_files import (
     first_needed,
     list_versions,
     raise_floor,
+    read_chunk,
+    read_head,
     read_header,
     read_latest,
     read_retired,
-    read_version,
 )
 from packstone.tables.segments.leftovers import (
     DeadAttempt,
@@ -86,7 +88,7 @@ if TYPE_CHECKING:
     from packstone.storage.fileio import Entry, FileIO
     from packstone.tables.segments.format.edits import Edit
     from packstone.tables.segments.format.properties import Properties
-    from packstone.tables.segments.format.status import EntryKey, StatusEntry, TableStatus
+    from packstone.tables.segments.format.status import ChunkRef, EntryKey, StatusEntry, TableStatus
 
 _SAFE_AGE_MS: Final = DAY_MS
 _MINUTE_MS: Final = 60_000
@@ -334,15 +336,24 @@ class _Needed:
 
 
 def _read_needed(io: FileIO, table: str, kept: range) -> _Needed:
-    """Return the files that kept versions name; reads all of them completely, so that a damaged one stops the clean."""
+    """Return the files that kept versions name; reads all heads and chunks, so that a damaged one stops the clean."""
     segment_files: set[str] = set()
     lists: set[str] = set()
+    gone: dict[str, tuple[ChunkRef, frozenset[int]]] = {}  # of each chunk: what no kept version uses any more
     for version in kept:
-        status = read_version(io, table, version)
-        segment_files.update(entry.segment_file for entry in status.entries if entry.segment_file is not None)
-        if status.retired_file is not None:
-            lists.add(retired_path(table, status.retired_file))
-        lists.update(history_path(table, name) for name in status.history_files)
+        head = read_head(io, table, version)
+        segment_files.update(entry.segment_file for entry in head.live.recent if entry.segment_file is not None)
+        for ref in head.live.chunks:
+            positions = ref.gone_positions
+            gone[ref.name] = ref, gone[ref.name][1] & positions if ref.name in gone else positions
+        lists.update(f"{retired_folder(table)}/{ref.name}" for ref in head.retired.chunks)
+        lists.update(history_path(table, name) for name in head.history_files)
+    folder = entries_folder(table)
+    for ref, unused in gone.values():
+        lists.add(f"{folder}/{ref.name}")
+        for at, entry in enumerate(read_chunk(io, folder, ref)):
+            if entry.segment_file is not None and at not in unused:
+                segment_files.add(entry.segment_file)
     return _Needed(segment_files=frozenset(segment_files), lists=frozenset(lists))
 
 
@@ -382,6 +393,7 @@ def _stray_versions(io: FileIO, table: str, versions: range, *, before_ms: int) 
 def _unnamed_metadata(io: FileIO, table: str, named: frozenset[str], *, before_ms: int) -> tuple[RemovableFile, ...]:
     found = []
     for folder, pattern in (
+        (entries_folder(table), _LIST_NAME),
         (retired_folder(table), _LIST_NAME),
         (history_folder(table), _LIST_NAME),
         *((folder, _PARTIAL_NAME) for folder in _own_folders(table)),
@@ -396,7 +408,7 @@ def _unnamed_metadata(io: FileIO, table: str, named: frozenset[str], *, before_m
 
 def _own_folders(table: str) -> tuple[str, ...]:
     """The folders that only Packstone writes, always complete files."""
-    lists = (retired_folder(table), history_folder(table))
+    lists = (entries_folder(table), retired_folder(table), history_folder(table))
     files = (segments_folder(table), index_folder(table))
     return (f"{table}/{METADATA_FOLDER}", status_folder(table), floor_folder(table), *lists, *files)
 

@@ -1,9 +1,10 @@
 """Commit an edit: read the newest version, apply the edit, publish the next number exclusively; retry if it is taken.
 
     1. read the newest version and apply the edit to it, which raises if it does not fit any more
-    2. write the retired list, and on a clean the history, under names of this try: nothing names them yet
+    2. if there is one, write a new chunk of entries, one of retired segments, and on a clean the history, under names
+       of this try: nothing names them yet
     3. create ``status/<version + 1>`` exclusively: this is the commit
-    4. if the number is taken, remove the lists of step 2, wait a little, and repeat from 1; if the outcome is unknown,
+    4. if the number is taken, remove the files of step 2, wait a little, and repeat from 1; if the outcome is unknown,
        read the version, and publish the same version again, which is harmless because it contains our commit's id
 
 One writer wins every round, so the table always makes progress. Waits are random and their growth is limited: a writer
@@ -13,7 +14,7 @@ that waited longer each time it lost would starve beside new ones.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
@@ -30,14 +31,23 @@ from packstone.storage.store_checks import check_exclusive
 from packstone.tables.segments.format.edits import Change, Edit, new_table
 from packstone.tables.segments.format.layout import (
     METADATA_FOLDER,
+    entries_folder,
     history_folder,
     history_path,
     metadata_folders,
     retired_folder,
-    retired_path,
     status_path,
 )
-from packstone.tables.segments.format.status import StatusEntry, TableStatus, dump_entries
+from packstone.tables.segments.format.status import (
+    EntryChunk,
+    StatusEntry,
+    TableStatus,
+    dump_entries,
+    join_entries,
+    name_chunk,
+    plan_chunks,
+    store_entries,
+)
 from packstone.tables.segments.format.status_files import (
     StatusPublish,
     publish,
@@ -46,6 +56,7 @@ from packstone.tables.segments.format.status_files import (
     read_history,
     read_latest,
     read_retired,
+    read_retired_chunks,
     settle_time,
     write_hint,
 )
@@ -147,7 +158,7 @@ class _Commit:
         return status
 
     def _draft(self, base: TableStatus, change: Change, *, name: str) -> TableStatus:
-        """Return the next version; writes its lists."""
+        """Return the next version; writes its new chunks and lists."""
         self._lists = []
         clock_ms = self._clock.now_ms()
         written_ms, ordered_since = settle_time(
@@ -163,15 +174,28 @@ class _Commit:
             ordered_since=ordered_since,
             operation=self._operation,
         )
+        status = replace(
+            status, chunks=self._store(status.entries, base.chunks, folder=entries_folder(self._table), name=name)
+        )
         if not change.touches_lists:
             return status
-        before = read_retired(self._io, self._table, base)
+        chunks = read_retired_chunks(self._io, self._table, base)
+        before = join_entries(base.retired, [chunk.entries for chunk in chunks])
         leaving = change.cleaned | change.revived
         after = [_marked(entry, change) for entry in before if entry.key not in leaving] + list(change.retired)
-        self._write_list(retired_folder(self._table), retired_path(self._table, name), after)
+        chunks = self._store(after, chunks, folder=retired_folder(self._table), name=name)
         gone = [_as_history(entry) for entry in before if entry.key in change.cleaned]
         history = self._write_history(base, gone, name=name) if gone else base.history_files
-        return replace(status, retired_file=name, history_files=history)
+        return replace(status, retired=store_entries(after, chunks), history_files=history)
+
+    def _store(
+        self, entries: Sequence[StatusEntry], chunks: tuple[EntryChunk, ...], *, folder: str, name: str
+    ) -> tuple[EntryChunk, ...]:
+        """Return the chunks of the next version; writes a new one if it is time."""
+        kept, moving = plan_chunks(entries, chunks)
+        if not moving:
+            return kept
+        return (*kept, name_chunk(name, self._write_list(folder, f"{folder}/{name}", moving), moving))
 
     def _write_history(self, base: TableStatus, gone: list[StatusEntry], *, name: str) -> tuple[str, ...]:
         names = base.history_files
@@ -181,11 +205,12 @@ class _Commit:
         self._write_list(history_folder(self._table), history_path(self._table, name), gone)
         return (*names, name)
 
-    def _write_list(self, folder: str, path: str, entries: list[StatusEntry]) -> None:
+    def _write_list(self, folder: str, path: str, entries: Sequence[StatusEntry]) -> bytes:
+        data = dump_entries(entries, commit=self._id)
         self._io.make_dirs(folder)  # a copy of a table may have lost its empty folders
         self._lists.append(path)
-        ordered = sorted(entries, key=lambda entry: entry.id) if folder == retired_folder(self._table) else entries
-        self._io.write_new(path, dump_entries(ordered, commit=self._id))
+        self._io.write_new(path, data)
+        return data
 
     def _drop_lists(self) -> None:
         """Remove lists that no version will name; if this fails or we are killed, clean removes them later."""

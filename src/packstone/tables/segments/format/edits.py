@@ -34,7 +34,6 @@ from packstone.tables.segments.format.status import (
     MERGEABLE,
     VISIBLE,
     EntryKey,
-    LoadLabel,
     RunningCompaction,
     StatusEntry,
     TableStatus,
@@ -128,8 +127,7 @@ def finish_load(
     check_transition(entry.id, entry.status, after)
     loaded = replace(_with_facts(entry, facts), status=after, load_end_ms=now_ms, bad_rows=facts.bad_rows)
     if label is not None:
-        labels = (*status.labels, LoadLabel(label=label, segments=(entry.id,)))
-        status = replace(status, labels=labels[-MAX_LABELS:])
+        loaded = replace(loaded, labels=(label,))
     if entry.status is SegmentStatus.IN_PROGRESS:
         return Change(status=_with_entries(status, [loaded if one.id == loaded.id else one for one in status.entries]))
     old = tuple(one for one in status.entries if one.status in VISIBLE)
@@ -220,13 +218,9 @@ def finish_compaction(
         newest_load_ms=max(entry.newest_load_ms for entry in inputs),
         attempt=attempt,
         is_major=running.is_major,
+        labels=tuple(label for entry in inputs for label in entry.labels)[-MAX_LABELS:],
     )
     rest = [entry for entry in status.entries if entry.id not in running.inputs]
-    labels = tuple(
-        replace(one, segments=(*one.segments, merged.id)) if one.segment in running.inputs else one
-        for one in status.labels
-    )
-    status = replace(status, labels=labels)
     return Change(status=_with_entries(status, [*rest, _with_facts(merged, facts)]), retired=retired)
 
 
@@ -262,7 +256,6 @@ def undo_merges(
     taken = {segment: running for running in status.running for segment in running.inputs}
     revived: set[EntryKey] = set()
     made: set[EntryKey] = set()
-    labels = status.labels
     for merge in merges:
         merged = live.get(merge.key)
         if merged is None:
@@ -279,11 +272,10 @@ def undo_merges(
             revived.add(member.key)
         gone[merged.key] = retire(live.pop(merged.key), SegmentStatus.MARKED_FOR_DELETE, now_ms=now_ms)
         made.add(merged.key)
-        labels = tuple(replace(one, segments=one.segments[:-1]) if one.segment == merged.id else one for one in labels)
     if not made:
         return Change(status=status)
     return Change(
-        status=_with_entries(replace(status, labels=labels), list(live.values())),
+        status=_with_entries(status, list(live.values())),
         retired=tuple(gone[key] for key in sorted(made)),
         revived=frozenset(revived),
     )
@@ -404,13 +396,12 @@ def _without(status: TableStatus, gone: Collection[SegmentId]) -> TableStatus:
 
 
 def _with_entries(status: TableStatus, entries: list[StatusEntry]) -> TableStatus:
-    """Set the entries, in order; end compactions that have lost an input, forget labels whose rows are deleted."""
+    """Set the entries, in order; end compactions that have lost an input."""
     there = {entry.id for entry in entries}
     return replace(
         status,
-        entries=tuple(sorted(entries, key=lambda entry: entry.id)),
+        entries=tuple(sorted(entries, key=lambda entry: (entry.id.load, entry.id.merges))),
         running=tuple(one for one in status.running if there.issuperset(one.inputs)),
-        labels=tuple(one for one in status.labels if one.segment in there),
     )
 
 

@@ -2,10 +2,11 @@
 
 ::
 
-    <table>/Metadata/status/00000000000000000007.json    version 7: the commit point
+    <table>/Metadata/status/00000000000000000007.json    version 7, its head: the commit point
+    <table>/Metadata/entries/<name>.json                 a chunk of live segments, which several versions share
     <table>/Metadata/latest                              a hint of the newest version, never trusted
     <table>/Metadata/floor/00000000000000000003          versions below 3 are removed, or about to be
-    <table>/Metadata/retired/<name>.json                 compacted and deleted segments that are not yet cleaned
+    <table>/Metadata/retired/<name>.json                 a chunk of compacted and deleted segments, not yet cleaned
     <table>/Metadata/history/<name>.json                 segments that clean has removed
     <table>/Metadata/segments/0.1_<attempt>.json         the files of one segment
     <table>/Metadata/index/0.1_<attempt>.arrow           bounds and sizes of their row groups
@@ -72,14 +73,14 @@ def parse_floor_name(name: str) -> int | None:
     return int(name) if _FLOOR.fullmatch(name) else None
 
 
+def entries_folder(table: str) -> str:
+    """The folder of the chunks of live segments."""
+    return f"{table}/{METADATA_FOLDER}/entries"
+
+
 def retired_folder(table: str) -> str:
-    """The folder of the lists of compacted and deleted segments."""
+    """The folder of the chunks of compacted and deleted segments."""
     return f"{table}/{METADATA_FOLDER}/retired"
-
-
-def retired_path(table: str, name: str) -> str:
-    """One such list, by its name in the status."""
-    return f"{retired_folder(table)}/{name}"
 
 
 def history_folder(table: str) -> str:
@@ -151,6 +152,7 @@ def metadata_folders(table: str) -> tuple[str, ...]:
     """The folders that creating a table makes."""
     return (
         status_folder(table),
+        entries_folder(table),
         retired_folder(table),
         history_folder(table),
         segments_folder(table),

@@ -1,11 +1,23 @@
 """The status of a segment table at one version: live segments, running work, and the file format of both.
 
-It is one JSON object in two lines. The first line holds everything except the entries, so that a search for a version
-by time parses only that line; the second holds the entries, column by column. A table of 100,000 segments takes 18 MB
-this way and 0.6 s of one core to read, half as long as with an array for each entry.
+A version is a small *head* and the *chunks* that it names. The head (Metadata/status) is one JSON object in two lines:
+the first line holds everything except entries, so that a search for a version by time parses only that line; the
+second holds the few entries that changed lately, column by column. All other entries are in chunks (Metadata/entries,
+and Metadata/retired for compacted and deleted segments): immutable lists that many versions share. A head names each
+of its chunks with size and digest, and the positions in it that no longer count. So a commit writes a few kilobytes
+however many segments there are:
 
-Its content is checked (model/codec.py): it ends in a digest, and every file name must be a plain name. A newer
-``format_version`` is refused: acting on a partly understood status could lose rows.
+    version 41   chunk a (64 entries)                           + 15 entries in the head
+    version 42   chunk a                    chunk b (16)                                       a load was finished
+    version 43   chunk a                    chunk b             + 1                            a load began
+    version 44   chunk a without 3, 4, 5    chunk b             + 1 + the merged segment       3, 4, 5 were compacted
+
+`plan_chunks` decides when entries move to a new chunk. Chunks grow by a factor of four, so there are few, and an entry
+is written a few times in its life. 100,000 entries take 18 MB and 0.6 s of one core to read.
+
+The content is checked (model/codec.py): it ends in a digest, and every file name must be a plain name. A newer
+``format_version`` is refused: acting on a partly understood status could lose rows. Formats 1 and 2 held all entries in
+the status; they are read, and the next commit writes format 3.
 """
 
 from __future__ import annotations
@@ -13,8 +25,8 @@ from __future__ import annotations
 import json
 import re
 from collections import deque
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
 from itertools import pairwise
 from operator import attrgetter
 from typing import Any, Final, TypeAlias, TypeVar
@@ -29,6 +41,7 @@ from packstone.model.codec import (
     damaged,
     from_plain,
     parse_sealed,
+    read_seal,
     seal,
     to_plain,
 )
@@ -38,10 +51,12 @@ from packstone.tables.segments.format.columns import TableColumn, parse_type
 
 _T = TypeVar("_T")
 
-STATUS_FORMAT: Final = 2  # 1 had no digest
+STATUS_FORMAT: Final = 3  # 1 had no digest, 2 no chunks
+_WHOLE_FORMAT: Final = 2  # the newest format whose status contains all entries
+_MOST_IN_FILE: Final = 10_000_000  # entries of a chunk: ours have at most _LARGEST_CHUNK
 DAY_MS: Final = 86_400_000
 MAX_LABEL_CHARS: Final = 128
-MAX_LABELS: Final = 1_000  # every status contains them; a job is not repeated after a thousand later ones
+MAX_LABELS: Final = 1_000  # of one segment; a job is not repeated after a thousand later ones
 RUNNING_STATUSES: Final = frozenset({SegmentStatus.IN_PROGRESS, SegmentStatus.OVERWRITE_IN_PROGRESS})
 
 _NUMBER: Final = frozenset({int})
@@ -66,6 +81,7 @@ _COLUMNS: Final[Mapping[str, frozenset[type]]] = {
     "is_major": frozenset({bool}),
     "merged_into": _TEXT | _NONE,
     "modified_ms": _NUMBER | _NONE,
+    "labels": frozenset({list}),
 }
 _COUNTS: Final = ("load", "merges", "data_bytes", "index_bytes", "rows", "files", "bad_rows")
 _STATUSES: Final = {str(status): status for status in SegmentStatus}
@@ -134,6 +150,7 @@ class StatusEntry:
     is_major: bool = False
     merged_into: SegmentId | None = None
     modified_ms: int | None = None  # when it was compacted or deleted; retention counts from here
+    labels: tuple[str, ...] = ()  # of the loads inside, oldest first, at most MAX_LABELS; a retired one keeps its own
 
     @property
     def key(self) -> EntryKey:
@@ -182,24 +199,52 @@ class LoadLabel:
     """The name that a user gave to a load, so that the load can be repeated safely."""
 
     label: str
-    segments: tuple[SegmentId, ...]  # the load's own segment, then each segment into which it was merged
-
-    def __post_init__(self) -> None:
-        """Check the label, and that it belongs to a segment."""
-        check_label(self.label)
-        if not self.segments:
-            raise ValueError(f"the label {self.label} has no segment")
-
-    @property
-    def segment(self) -> SegmentId:
-        """The live segment that contains the load's rows."""
-        return self.segments[-1]
+    segment: SegmentId  # the live segment that contains the load's rows
 
 
 def check_label(label: str) -> None:
     """Raise ValueError unless a label is a short line of printable text."""
     if not label.strip() or len(label) > MAX_LABEL_CHARS or not label.isprintable():
         raise ValueError(f"the label must be 1 to {MAX_LABEL_CHARS} printable characters")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChunkRef:
+    """How a head names a chunk."""
+
+    name: Name
+    digest: str = ""  # the seal of the file; empty only for the retired list of an older format
+    size_bytes: Count = 0
+    count: Count = 0
+    gone: tuple[Count, ...] = ()  # positions that no longer count, as runs: begin, end, begin, end, …
+
+    def __post_init__(self) -> None:
+        """Check that the runs are in order and inside the chunk."""
+        inside = self.count <= _MOST_IN_FILE and (not self.gone or self.gone[-1] <= self.count)
+        if len(self.gone) % 2 or not inside or any(later <= earlier for earlier, later in pairwise(self.gone)):
+            raise ValueError(f"the chunk {self.name} does not have these entries")
+
+    @property
+    def gone_positions(self) -> frozenset[int]:
+        """The positions of entries that were changed or removed since the chunk was written."""
+        runs = zip(self.gone[::2], self.gone[1::2], strict=True)
+        return frozenset(at for begin, end in runs for at in range(begin, end))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EntryChunk:
+    """A chunk with its content; ``ref.gone`` is empty."""
+
+    ref: ChunkRef
+    entries: tuple[StatusEntry, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredEntries:
+    """A list of entries as a head holds it."""
+
+    chunks: tuple[ChunkRef, ...] = ()
+    recent: tuple[StatusEntry, ...] = ()  # those that are in no chunk
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -219,9 +264,15 @@ class TableStatus:
     next_load: Count = 0
     entries: tuple[StatusEntry, ...] = ()  # live and in progress, in id order
     running: tuple[RunningCompaction, ...] = ()
-    retired_file: Name | None = None  # a name in Metadata/retired
+    retired: StoredEntries = field(default_factory=StoredEntries)  # compacted and deleted segments; chunks not read
     history_files: tuple[Name, ...] = ()  # names in Metadata/history, oldest first
-    labels: tuple[LoadLabel, ...] = ()  # of loads whose rows are live, oldest first, at most MAX_LABELS
+    # The chunks that contain unchanged entries: the same objects as in `entries`. Not part of the table's state.
+    chunks: tuple[EntryChunk, ...] = field(default=(), compare=False, repr=False)
+
+    @property
+    def labels(self) -> tuple[LoadLabel, ...]:
+        """The labels of loads whose rows are live, by segment."""
+        return tuple(LoadLabel(label=label, segment=entry.id) for entry in self.entries for label in entry.labels)
 
     @property
     def live(self) -> tuple[StatusEntry, ...]:
@@ -239,7 +290,8 @@ class TableStatus:
 
     def find_label(self, label: str) -> LoadLabel | None:
         """The load with this label, if its rows are live."""
-        return next((one for one in self.labels if one.label == label), None)
+        found = (entry.id for entry in self.entries if label in entry.labels)
+        return next((LoadLabel(label=label, segment=segment) for segment in found), None)
 
     def find_load(self, attempt: str) -> StatusEntry | None:
         """The entry of a load in progress."""
@@ -270,30 +322,105 @@ class StatusHeader:
     operation: str
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StatusHead(StatusHeader):
+    """A version without the content of its chunks."""
+
+    live: StoredEntries
+    retired: StoredEntries
+    history_files: tuple[Name, ...]
+
+
+ReadChunk: TypeAlias = Callable[[ChunkRef], tuple[StatusEntry, ...]]
+
+
 def dump_status(status: TableStatus) -> bytes:
-    """Return a status as its two lines of JSON."""
+    """Return the head of a version; its chunks are written already."""
+    live = store_entries(status.entries, status.chunks)
+    plain = to_plain(replace(status, entries=(), chunks=(), retired=StoredEntries()))
+    for name in ("entries", "chunks", "retired"):
+        del plain[name]
     header = {
         "format_version": STATUS_FORMAT,
-        **to_plain(replace(status, entries=())),
+        **plain,
         "properties": dict(status.properties),
+        "chunks": [to_plain(ref) for ref in live.chunks],
+        "retired_chunks": [to_plain(ref) for ref in status.retired.chunks],
     }
-    del header["entries"]
-    return _dump_lines(header, status.entries)
+    return _dump_lines(header, {"entries": live.recent, "retired": status.retired.recent})
 
 
-def parse_status(data: bytes, *, path: str) -> TableStatus:
-    """Parse a status; CorruptionError if it is damaged, RefusedError if it is from a newer packstone."""
-    plain, entries = _parse_lines(data, path=path)
+def parse_status(data: bytes, *, path: str, read_chunk: ReadChunk | None = None) -> TableStatus:
+    """Parse a version and read its chunks; CorruptionError if it is damaged, RefusedError if it is from a newer one."""
+    plain, live, retired = _parse_head(data, path=path)
+    chunks = tuple(
+        EntryChunk(ref=replace(ref, gone=()), entries=read_chunk(ref)) for ref in live.chunks if read_chunk is not None
+    )
     try:
+        status = TableStatus(
+            **{one.name: getattr(plain, one.name) for one in fields(_Plain) if not one.name.endswith("chunks")},
+            entries=join_entries(live, [chunk.entries for chunk in chunks]),
+            chunks=chunks,
+            retired=retired,
+        )
+        _check_relations(status)
+    except (ValueError, InvalidInputError) as error:
+        raise damaged(path, error) from error
+    return status
+
+
+def parse_head(data: bytes, *, path: str) -> StatusHead:
+    """Parse a version without reading its chunks."""
+    plain, live, retired = _parse_head(data, path=path)
+    header = {one.name: getattr(plain, one.name) for one in fields(StatusHeader)}
+    return StatusHead(**header, live=live, retired=retired, history_files=plain.history_files)
+
+
+def _parse_head(data: bytes, *, path: str) -> tuple[_Plain, StoredEntries, StoredEntries]:
+    plain = parse_sealed(data, path=path, newest=STATUS_FORMAT)
+    try:
+        if plain["format_version"] <= _WHOLE_FORMAT:
+            _upgrade(plain)
         if type(plain.get("properties")) is not dict:
             raise ValueError("its properties are not an object")  # noqa: TRY301 - as all that follows
         plain["properties"] = [list(item) for item in plain["properties"].items()]
-        header: _Plain = from_plain(_Plain, plain)
-        status = TableStatus(**{one.name: getattr(header, one.name) for one in fields(_Plain)}, entries=entries)
-        _check_relations(status)
+        head: _Plain = from_plain(_Plain, plain)
+        live = StoredEntries(chunks=head.chunks, recent=_from_columns(plain.get("entries")))
+        retired = StoredEntries(chunks=head.retired_chunks, recent=_from_columns(plain.get("retired")))
     except (ValueError, InvalidInputError, RecursionError) as error:
         raise damaged(path, error) from error
-    return status
+    return head, live, retired
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _ListedLabel:
+    """A label of format 2: the load's own segment, then each segment into which it was merged."""
+
+    label: str
+    segments: tuple[SegmentId, ...]
+
+
+def _upgrade(plain: dict[str, Any]) -> None:
+    """Turn a status of format 1 or 2, which held all entries and one list of labels, into format 3."""
+    retired = plain.pop("retired_file", None)
+    plain["chunks"], plain["retired"] = [], _to_columns(())
+    plain["retired_chunks"] = [] if retired is None else [{"name": retired}]
+    found: dict[str, list[str]] = {}
+    listed: tuple[_ListedLabel, ...] = from_plain(tuple[_ListedLabel, ...], plain.pop("labels", []))
+    for one in listed:
+        found.setdefault(str(one.segments[-1:]), []).append(one.label)
+    columns = _with_labels(plain.get("entries"))
+    if found and columns:
+        ids = zip(columns["load"], columns["merges"], strict=True)
+        columns["labels"] = [found.get(str((SegmentId(*segment),)), []) for segment in ids]
+
+
+def _with_labels(columns: object) -> dict[str, list[Any]]:
+    """Add the column of labels, which formats 1 and 2 did not have."""
+    if type(columns) is not dict or type(columns.get("load")) is not list:
+        return {}  # damaged, which is reported later
+    columns["labels"] = [[] for _ in columns["load"]]
+    return columns
 
 
 def parse_header(data: bytes, *, path: str) -> StatusHeader:
@@ -314,13 +441,119 @@ def parse_header(data: bytes, *, path: str) -> StatusHeader:
 
 
 def dump_entries(entries: Sequence[StatusEntry], *, commit: str) -> bytes:
-    """Return a list of retired or cleaned segments as JSON."""
-    return _dump_lines({"format_version": STATUS_FORMAT, "commit": commit}, entries)
+    """Return a chunk, or a list of cleaned segments, as JSON."""
+    return _dump_lines({"format_version": STATUS_FORMAT, "commit": commit}, {"entries": entries})
 
 
 def parse_entries(data: bytes, *, path: str) -> tuple[StatusEntry, ...]:
-    """Parse a list of retired or cleaned segments."""
-    return _parse_lines(data, path=path)[1]
+    """Parse a chunk, or a list of cleaned segments."""
+    plain = parse_sealed(data, path=path, newest=STATUS_FORMAT)
+    if plain["format_version"] <= _WHOLE_FORMAT:
+        _with_labels(plain.get("entries"))
+    try:
+        return _from_columns(plain.get("entries"))
+    except (ValueError, InvalidInputError) as error:
+        raise damaged(path, error) from error
+
+
+def name_chunk(name: str, data: bytes, entries: Sequence[StatusEntry]) -> EntryChunk:
+    """Return the chunk that this file is."""
+    ref = ChunkRef(name=name, digest=read_seal(data), size_bytes=len(data), count=len(entries))
+    return EntryChunk(ref=ref, entries=tuple(entries))
+
+
+def parse_chunk(data: bytes, ref: ChunkRef, *, path: str) -> tuple[StatusEntry, ...]:
+    """Parse a chunk; CorruptionError unless it is exactly the file that the head names."""
+    if ref.digest and (len(data) != ref.size_bytes or read_seal(data) != ref.digest):
+        raise damaged(path, "its size or digest is not the one in the status")
+    entries = parse_entries(data, path=path)
+    if ref.digest and len(entries) != ref.count:
+        raise damaged(path, f"it has {len(entries)} entries instead of {ref.count}")
+    return entries
+
+
+# ---- entries in chunks ----
+
+_MOST_RECENT: Final = 16  # entries in a head: about 3 KB, so that a head fits into one block of a disk
+_LABELS_PER_ENTRY: Final = 8  # this many labels weigh as much as an entry
+_GROWTH: Final = 4
+_LARGEST_CHUNK: Final = 4_096  # entries, 0.7 MB
+_MOST_RUNS: Final = 64  # of gone entries in one chunk
+
+
+def store_entries(entries: Sequence[StatusEntry], chunks: Iterable[EntryChunk]) -> StoredEntries:
+    """Return how a head holds these entries.
+
+    An entry that an edit left alone is the object that its chunk contains, so objects are compared, not values: 2 ms
+    for 10,000 entries. Equal entries that are other objects are stored in the head, which is right, only longer.
+    """
+    there = set(map(id, entries))
+    refs: list[ChunkRef] = []
+    chunked: set[int] = set()
+    for chunk in chunks:
+        gone = _gone(chunk, there)
+        if len(gone) < len(chunk.entries):
+            refs.append(replace(chunk.ref, count=len(chunk.entries), gone=_to_runs(gone)))
+            chunked.update(map(id, chunk.entries))
+    return StoredEntries(chunks=tuple(refs), recent=tuple(entry for entry in entries if id(entry) not in chunked))
+
+
+def join_entries(stored: StoredEntries, contents: Iterable[Sequence[StatusEntry]]) -> tuple[StatusEntry, ...]:
+    """Return the entries in id order; ``contents`` are those of the chunks."""
+    found = list(stored.recent)
+    for ref, content in zip(stored.chunks, contents, strict=True):
+        gone = ref.gone_positions
+        found += [entry for at, entry in enumerate(content) if at not in gone] if gone else content
+    return tuple(sorted(found, key=lambda entry: (entry.id.load, entry.id.merges)))
+
+
+def plan_chunks(
+    entries: Sequence[StatusEntry], chunks: Iterable[EntryChunk]
+) -> tuple[tuple[EntryChunk, ...], tuple[StatusEntry, ...]]:
+    """Return the chunks to keep, and the entries to write as a new chunk; usually there are none.
+
+    Entries move when the head has many, or when more than half of a chunk is gone. Smaller chunks are merged into the
+    new one, as in an LSM tree: each chunk that is kept is more than four times as large as the next. Loads in progress
+    stay in the head, because they change soon.
+    """
+    there = set(map(id, entries))
+    kept = [(chunk, [entry for entry in chunk.entries if id(entry) in there]) for chunk in chunks]
+    kept = sorted((one for one in kept if one[1]), key=lambda one: len(one[1]))
+    chunked = {id(entry) for _, left in kept for entry in left}
+    moving = [entry for entry in entries if id(entry) not in chunked and not entry.is_running]
+    weight = sum(1 + len(entry.labels) // _LABELS_PER_ENTRY for entry in moving)
+    worn = [one for one in kept if _is_worn(*one, there)]
+    if weight >= _MOST_RECENT or worn:
+        for one in kept.copy():
+            fits = len(one[1]) <= _GROWTH * len(moving) and len(one[1]) + len(moving) <= _LARGEST_CHUNK
+            if fits or one in worn:
+                moving += one[1]
+                kept.remove(one)
+    else:
+        moving = []
+    ordered = sorted(moving, key=lambda entry: (entry.id.load, entry.id.merges))
+    return tuple(chunk for chunk, _ in kept), tuple(ordered)
+
+
+def _is_worn(chunk: EntryChunk, left: Sequence[StatusEntry], there: Collection[int]) -> bool:
+    gone_count = len(chunk.entries) - len(left)
+    if not chunk.ref.digest or gone_count > len(left):
+        return True
+    return gone_count > _MOST_RUNS and len(_to_runs(_gone(chunk, there))) > 2 * _MOST_RUNS
+
+
+def _gone(chunk: EntryChunk, there: Collection[int]) -> list[int]:
+    return [at for at, entry in enumerate(chunk.entries) if id(entry) not in there]
+
+
+def _to_runs(positions: Iterable[int]) -> tuple[int, ...]:
+    runs: list[int] = []
+    for at in positions:
+        if runs and runs[-1] == at:
+            runs[-1] = at + 1
+        else:
+            runs += [at, at + 1]
+    return tuple(runs)
 
 
 def _check_relations(status: TableStatus) -> None:
@@ -340,18 +573,13 @@ def _check_relations(status: TableStatus) -> None:
     for entry in status.entries:
         if entry.segment_file is None and entry.rows:
             raise ValueError(f"segment {entry.id} has rows but no segment file")
-    _check_labels(status, there)
+    labels = [label for entry in status.entries for label in entry.labels]
+    if len(set(labels)) < len(labels):
+        raise ValueError("a label is listed twice")
     for column in status.columns:
         if not column.name:
             raise ValueError("a column has no name")
         parse_type(column.type_text, column=column.name)
-
-
-def _check_labels(status: TableStatus, there: set[SegmentId]) -> None:
-    if not there.issuperset(one.segment for one in status.labels):
-        raise ValueError("a label belongs to a segment that is not there")
-    if len({one.label for one in status.labels}) < len(status.labels):
-        raise ValueError("a label is listed twice")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -363,23 +591,16 @@ class _Plain(StatusHeader):
     properties: tuple[tuple[str, str], ...]
     next_load: Count
     running: tuple[RunningCompaction, ...]
-    retired_file: Name | None
+    chunks: tuple[ChunkRef, ...]
+    retired_chunks: tuple[ChunkRef, ...]
     history_files: tuple[Name, ...]
-    labels: tuple[LoadLabel, ...] = ()
 
 
-def _dump_lines(header: Mapping[str, Any], entries: Sequence[StatusEntry]) -> bytes:
+def _dump_lines(header: Mapping[str, Any], lists: Mapping[str, Sequence[StatusEntry]]) -> bytes:
     first = json.dumps(header, separators=(",", ":")).removesuffix("}")
-    second = json.dumps(_to_columns(entries), separators=(",", ":"))
-    return seal(f'{first},\n"entries":{second}}}'.encode())
-
-
-def _parse_lines(data: bytes, *, path: str) -> tuple[dict[str, Any], tuple[StatusEntry, ...]]:
-    plain = parse_sealed(data, path=path, newest=STATUS_FORMAT)
-    try:
-        return plain, _from_columns(plain.get("entries"))
-    except (ValueError, InvalidInputError) as error:
-        raise damaged(path, error) from error
+    columns = {name: _to_columns(entries) for name, entries in lists.items()}
+    second = json.dumps(columns, separators=(",", ":")).removeprefix("{")
+    return seal(f"{first},\n{second}".encode())
 
 
 def _to_columns(entries: Sequence[StatusEntry]) -> dict[str, list[Any]]:
@@ -408,8 +629,17 @@ def _from_columns(columns: object) -> tuple[StatusEntry, ...]:
         "id": _make(SegmentId, columns, count=count),
         "status": [_STATUSES[text] for text in columns["status"]],
         "merged_into": [None if text is None else SegmentId.parse(text) for text in columns["merged_into"]],
+        "labels": [_to_labels(texts) for texts in columns["labels"]],
     }
     return tuple(_make(StatusEntry, values, count=count))
+
+
+def _to_labels(texts: list[Any]) -> tuple[str, ...]:
+    for text in texts:
+        if type(text) is not str:
+            raise ValueError("labels of its entries")
+        check_label(text)
+    return tuple(texts)
 
 
 def _check_ranges(columns: Mapping[str, list[Any]]) -> None:
@@ -429,8 +659,8 @@ def _check_ranges(columns: Mapping[str, list[Any]]) -> None:
 def _make(kind: type[_T], columns: Mapping[str, list[Any]], *, count: int) -> list[_T]:
     """Create objects by setting their slots field by field: calling each constructor would take four times as long."""
     made = [object.__new__(kind) for _ in range(count)]
-    for field in fields(kind):  # type: ignore[arg-type]  # both are dataclasses
-        deque(map(getattr(kind, field.name).__set__, made, columns[field.name]), maxlen=0)
+    for one in fields(kind):  # type: ignore[arg-type]  # both are dataclasses
+        deque(map(getattr(kind, one.name).__set__, made, columns[one.name]), maxlen=0)
     return made
 
 

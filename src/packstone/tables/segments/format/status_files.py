@@ -21,30 +21,38 @@ import contextlib
 import errno
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final
 
 from packstone.errors import CorruptionError, InvalidInputError, UnavailableError, storage_sentence
-from packstone.model.codec import Count, damaged, dump_record, load_record
+from packstone.model.codec import Count, check_seal, damaged, dump_record, load_record, read_seal
+from packstone.query.scan.caches import LruCache
 from packstone.tables.segments.format.layout import (
+    entries_folder,
     floor_folder,
     floor_path,
     hint_path,
     history_path,
     parse_floor_name,
     parse_status_name,
-    retired_path,
+    retired_folder,
     status_folder,
     status_path,
 )
 from packstone.tables.segments.format.properties import parse_properties
 from packstone.tables.segments.format.status import (
+    ChunkRef,
+    EntryChunk,
     StatusEntry,
+    StatusHead,
     StatusHeader,
     TableStatus,
     dump_status,
+    join_entries,
+    parse_chunk,
     parse_entries,
+    parse_head,
     parse_header,
     parse_status,
 )
@@ -58,6 +66,12 @@ _CLEAN_RACES: Final = 20
 _MOST_FLOORS: Final = 32
 FIRST_VERSION: Final = 1
 _DIGITS: Final = 20
+# Chunks and versions that this process has read, by digest: files of one digest have the same content. An entry takes
+# about 0.6 KB, three times its size in a file; the entries of a version are those of its chunks.
+_CHUNKS: Final[LruCache[str, tuple[StatusEntry, ...]]] = LruCache(128 << 20)
+_VERSIONS: Final[LruCache[tuple[str, str], TableStatus]] = LruCache(16 << 20)
+_BYTES_IN_MEMORY: Final = 3
+_ENTRY_BYTES: Final = 600
 # With these errors the system has done nothing, so the outcome is known.
 _NOT_DONE: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM, errno.ENOENT})
 
@@ -86,7 +100,37 @@ def read_latest(io: FileIO, table: str) -> TableStatus:
 def read_version(io: FileIO, table: str, version: int) -> TableStatus:
     """Read one version; FileNotFoundError if it does not exist, or no longer."""
     path = status_path(table, version)
-    status = parse_status(io.read_bytes(path), path=path)
+    data = io.read_bytes(path)
+
+    def load() -> TableStatus:
+        return _parse_version(io, table, data, version=version)
+
+    try:
+        if not _is_sound(data):
+            return load()
+        return _VERSIONS.get_or_load((path, read_seal(data)), load, _size_of_version)
+    except FileNotFoundError as error:
+        # Clean removes a version before its chunks, so if the version is still valid, the chunk is lost.
+        if io.stat(path) is None or version < read_floor(io, table):
+            raise
+        lost = str(error.filename or error)
+        raise CorruptionError(
+            f"{lost} is missing, but version {version} names it; restore it from a copy. Nothing was changed.",
+            file=lost,
+        ) from error
+
+
+def _is_sound(data: bytes) -> bool:
+    """Whether the digest at the end is that of the content; if not, parsing says what is wrong."""
+    try:
+        return check_seal(data, path="")
+    except CorruptionError:
+        return False
+
+
+def _parse_version(io: FileIO, table: str, data: bytes, *, version: int) -> TableStatus:
+    path, folder = status_path(table, version), entries_folder(table)
+    status = parse_status(data, path=path, read_chunk=lambda ref: read_chunk(io, folder, ref))
     if status.version != version:
         raise damaged(path, f"it says that it is version {status.version}")
     try:
@@ -94,6 +138,23 @@ def read_version(io: FileIO, table: str, version: int) -> TableStatus:
     except InvalidInputError as error:
         raise damaged(path, error.message.rstrip(".")) from error
     return status
+
+
+def _size_of_version(status: TableStatus) -> int:
+    chunked = sum(chunk.ref.count for chunk in status.chunks)
+    return 8 * len(status.entries) + _ENTRY_BYTES * (10 + max(0, len(status.entries) - chunked))
+
+
+def read_chunk(io: FileIO, folder: str, ref: ChunkRef) -> tuple[StatusEntry, ...]:
+    """Read a chunk, including the entries that are gone; FileNotFoundError if it is missing."""
+    path = f"{folder}/{ref.name}"
+
+    def load() -> tuple[StatusEntry, ...]:
+        return parse_chunk(io.read_bytes(path), ref, path=path)
+
+    if not ref.digest:
+        return load()
+    return _CHUNKS.get_or_load(ref.digest, load, lambda _: _BYTES_IN_MEMORY * ref.size_bytes)
 
 
 def read_kept_version(io: FileIO, table: str, version: int) -> TableStatus:
@@ -110,6 +171,12 @@ def read_header(io: FileIO, table: str, version: int) -> StatusHeader:
     """Read the header of a version, without its entries; FileNotFoundError if it does not exist, or no longer."""
     path = status_path(table, version)
     return parse_header(io.read_bytes(path), path=path)
+
+
+def read_head(io: FileIO, table: str, version: int) -> StatusHead:
+    """Read a version without its chunks; FileNotFoundError if it does not exist, or no longer."""
+    path = status_path(table, version)
+    return parse_head(io.read_bytes(path), path=path)
 
 
 def find_latest(io: FileIO, table: str) -> int:
@@ -175,9 +242,20 @@ def raise_floor(io: FileIO, table: str, first_kept: int) -> None:
 
 def read_retired(io: FileIO, table: str, status: TableStatus) -> tuple[StatusEntry, ...]:
     """Read the compacted and deleted segments that are not cleaned yet, in id order."""
-    if status.retired_file is None:
-        return ()
-    return _read_list(io, retired_path(table, status.retired_file))
+    return join_entries(status.retired, [chunk.entries for chunk in read_retired_chunks(io, table, status)])
+
+
+def read_retired_chunks(io: FileIO, table: str, status: TableStatus) -> tuple[EntryChunk, ...]:
+    """Read the chunks of the retired segments; CorruptionError if one is missing."""
+    folder = retired_folder(table)
+    found = []
+    for ref in status.retired.chunks:
+        try:
+            content = read_chunk(io, folder, ref)
+        except FileNotFoundError as error:
+            raise _lost(f"{folder}/{ref.name}") from error
+        found.append(EntryChunk(ref=replace(ref, gone=()), entries=content))
+    return tuple(found)
 
 
 def read_history(io: FileIO, table: str, status: TableStatus) -> tuple[StatusEntry, ...]:
@@ -188,8 +266,9 @@ def read_history(io: FileIO, table: str, status: TableStatus) -> tuple[StatusEnt
 
 def publish(io: FileIO, table: str, status: TableStatus) -> StatusPublish:
     """Try to publish the status under its number; UnavailableError if it is certain that this failed."""
+    path, data = status_path(table, status.version), dump_status(status)
     try:
-        io.write_new(status_path(table, status.version), dump_status(status))
+        io.write_new(path, data)
     except FileExistsError:
         found = _read_publisher(
             io, table, status
@@ -202,6 +281,7 @@ def publish(io: FileIO, table: str, status: TableStatus) -> StatusPublish:
         if found is StatusPublish.UNKNOWN and error.errno in _NOT_DONE:
             raise UnavailableError(f"{storage_sentence(error)} Nothing was committed.", table=table) from error
         return found
+    _VERSIONS.get_or_load((path, read_seal(data)), lambda: status, _size_of_version)
     return StatusPublish.OURS
 
 
@@ -242,9 +322,13 @@ def _read_list(io: FileIO, path: str) -> tuple[StatusEntry, ...]:
     try:
         return parse_entries(io.read_bytes(path), path=path)
     except FileNotFoundError as error:
-        raise CorruptionError(
-            f"{path} is missing, but a status names it; restore it from a copy. Nothing was changed.", file=path
-        ) from error
+        raise _lost(path) from error
+
+
+def _lost(path: str) -> CorruptionError:
+    return CorruptionError(
+        f"{path} is missing, but a status names it; restore it from a copy. Nothing was changed.", file=path
+    )
 
 
 def read_hint(io: FileIO, table: str) -> int:
