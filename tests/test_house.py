@@ -148,7 +148,7 @@ def test_ci_runs_every_target():
 
 
 def test_make_test_starts_no_server(collected):
-    """A test with a need is no test of `make test`, and that target sets up nothing of the servers' environment."""
+    """A test with a need is not a test of `make test`, and that target sets up nothing of the servers' environment."""
     expression, _ = read_targets()["test"]
     for test, markers in collected.items():
         assert not (markers & needs.NEEDS and selects(expression, markers)), test
@@ -166,7 +166,7 @@ def test_a_server_starts_for_marked_tests_only(request):
 
 def test_compact_has_few_options():
     """What few people need is a key of ``--set``; an option of the command line is worth a line of everybody's help."""
-    from packstone.cli.commands.compact import command
+    from packstone.cli.commands.compact import compact
 
-    names = [parameter.opts[0] for parameter in command.params if parameter.opts[0].startswith("--")]
+    names = [parameter.opts[0] for parameter in compact.params if parameter.opts[0].startswith("--")]
     assert len(names) <= COMPACT_OPTIONS, sorted(names)

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
-EXTRAS = ("pyspark", "py4j", "pandas", "grpc", "obstore", "hdfs_native", "pymysql", "psycopg", "matplotlib")
+EXTRAS = ("pyspark", "py4j", "pandas", "duckdb", "grpc", "obstore", "hdfs_native", "pymysql", "psycopg", "matplotlib")
 MAIN = "from packstone.cli.main import main; main()"
 RUN = re.compile(r"\b\d{8}T\d{6}-[0-9a-f]{6}\b")
 # Python imports this module by itself when it starts: what an extra brings cannot be imported.
@@ -95,3 +95,20 @@ def test_what_needs_an_extra_says_so(plain, lake, words, what):
     (sentence,) = done.stderr.splitlines()
     assert what in sentence
     assert done.returncode in (1, 2)
+
+
+def test_sql(plain, tmp_path):
+    """A scan answers what it can; for the rest one sentence says what to install."""
+    (tmp_path / "a.csv").write_text("id,name\n1,a\n2,b\n")
+    create = "CREATE TABLE t (id long, name string) STORED AS carbondata"
+    done = plain("packstone", "sql", f"{create}; LOAD DATA INPATH 'a.csv' INTO TABLE t; SHOW SEGMENTS FOR TABLE t")
+    assert done.returncode == 0, done.stderr
+    rows = plain("packstone", "query", "t", "SELECT name AS n FROM t WHERE id > 1 LIMIT 5", "--format", "csv")
+    assert rows.stdout == "n\nb\n"
+    assert plain("packstone", "query", "t", "SELECT count(*) FROM t", "--format", "csv").stdout == "count(*)\n2\n"
+    done = plain("packstone", "query", "t", "SELECT max(id) FROM t")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == (
+        "packstone: max(id) needs DuckDB or Spark; install one of them with `pip install 'packstone[sql]'` or "
+        "`pip install 'packstone[spark]'`.\n"
+    )

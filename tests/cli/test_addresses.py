@@ -36,7 +36,7 @@ def test_no_such_hdfs(packstone, monkeypatch, address, code, says):
 
 
 def test_another_server_on_that_port(hdfs, packstone):
-    """The port of a DataNode or of a web page is no NameNode: said soon, in one sentence."""
+    """The port of a DataNode or of a web page is not a NameNode: said soon, in one sentence."""
     for port in hdfs.other_ports():
         done = packstone("health", f"hdfs://127.0.0.1:{port}/data")
         assert done.code == 1, done

@@ -146,7 +146,7 @@ class TestHelp:
                 assert len(described) == 2, (command, entry)
 
     def test_the_help_names_every_command_and_the_exit_codes(self, packstone):
-        """One screen tells what there is."""
+        """One screen lists the commands."""
         text = packstone("--help").out
         for command in COMMANDS:
             assert f"  {command} " in text
@@ -372,7 +372,7 @@ class TestAsking:
         return packstone("compact", lake.table, "--keep-days", "0", "--format", "json").json["run"]
 
     def test_no_terminal_and_no_yes(self, packstone, lake, tree):
-        """A script that forgot ``--yes`` is told so; nothing happens."""
+        """A script that forgot ``--yes`` gets an error; nothing happens."""
         run = self.committed(packstone, lake)
         before = tree(lake.root)
         for arguments in (("restore", run, lake.table), ("restore", run), ("clean", lake.table)):

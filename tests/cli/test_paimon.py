@@ -1,4 +1,4 @@
-"""Paimon tables on the command line: what is drawn, and what one is told after a slip."""
+"""Paimon tables on the command line: what is drawn, and the message after a mistake."""
 
 import shutil
 from pathlib import Path
@@ -188,6 +188,7 @@ def test_the_program_says_the_same_as_its_commands():
     """The short help of a command is one, whoever prints it."""
     from importlib import import_module
 
-    for name, (module, text) in COMMANDS.items():
-        command = import_module(f"packstone.cli.commands.{module}").command
+    for name, (place, text) in COMMANDS.items():
+        module, _, attribute = place.partition(":")
+        command = getattr(import_module(f"packstone.cli.commands.{module}"), attribute)
         assert command.short_help in (text, None), name

@@ -1,4 +1,4 @@
-"""Segment tables on the command line: what is drawn, what is written as JSON, what one is told after a slip."""
+"""Segment tables on the command line: what is drawn, what is written as JSON, the message after a mistake."""
 
 import json
 import re

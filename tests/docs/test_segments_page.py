@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from packstone.cli.commands.compact import command as compact
+from packstone.cli.commands.compact import compact
 from packstone.cli.commands.segments import command as segments
 from packstone.model.segment import SegmentStatus
 from packstone.tables.segments.family import SEGMENTS

@@ -52,7 +52,7 @@ def test_where_nothing_is_shipped(master, expected):
     ],
 )
 def test_why_a_job_failed(told, expected):
-    """A missing package is named with what to do; anything else is told as the worker said it."""
+    """A missing package is named with what to do; anything else is reported in the worker's words."""
     assert expected in job_error(RuntimeError(f"An error occurred\n  File worker.py\n{told}\n")).message
 
 

@@ -10,7 +10,7 @@ from tests import size_shapes
 @pytest.mark.parametrize("times", ["INT96", "TIMESTAMP_MICROS"])
 @pytest.mark.parametrize("version", ["v1", "v2"])
 def test_files_of_spark_do_not_grow(spark, packstone, lake, tmp_path, version, times):
-    """Twenty snappy files of ids, prices, names and times become one that is no bigger: Spark writes ids plainly."""
+    """Twenty snappy files of ids, prices, names and times become one that is not bigger: Spark writes ids plainly."""
     rows = pa.concat_tables([size_shapes.orders(at, 2000) for at in range(20)])
     pq.write_table(rows, tmp_path / "rows.parquet")
     spark.conf.set("spark.sql.parquet.outputTimestampType", times)

@@ -2,7 +2,7 @@
 
 ``pytest --rewrite`` writes the answers anew; read the diff before you commit it. The folder of a scenario file names
 the strategy. A directive is a line, its body the lines below it, its answer what follows ``----``; ``#`` says why the
-answer is right. What the directives of each family mean stands at its class.
+answer is right. What the directives of each family mean is described at its class.
 """
 
 from dataclasses import dataclass, field, fields, replace
@@ -113,7 +113,7 @@ class Tree:
             case "offpeak":
                 hours = build(OffPeakHours, read_pairs(words))
                 return [" ".join(f"{hour}:{hours.ratio_pct_at(hour)}" for hour in range(24))]
-        raise AssertionError(f"{verb} is no directive")
+        raise AssertionError(f"{verb} is not a directive")
 
     def bind(self, pairs: dict[str, str]):
         """The strategy with its options, and the view with what the caller knows."""
@@ -213,7 +213,7 @@ class Files:
                 return [str(run) for run in sort_runs(self.files)] or ["none"]
             case "highest":
                 return [str(highest_level(self.files))]
-        raise AssertionError(f"{verb} is no directive")
+        raise AssertionError(f"{verb} is not a directive")
 
     def ask(self, pairs: dict[str, str]) -> list[str]:
         """Plan the whole bucket or a unit of it."""
@@ -268,7 +268,7 @@ class Segments:
                 return [*self.repeat(), self.table()]
             case "auto":
                 return list(self.load_and_merge(read_pairs(words)))
-        raise AssertionError(f"{verb} is no directive")
+        raise AssertionError(f"{verb} is not a directive")
 
     def bind(self, pairs: dict[str, str]) -> None:
         """The strategy with its options."""
@@ -369,7 +369,7 @@ class Append:
                     said += [f"round {number}: {', '.join(map(show_append, done.decision.picks)) or 'nothing'}"]
                     self.view = done.after
                 return said
-        raise AssertionError(f"{verb} is no directive")
+        raise AssertionError(f"{verb} is not a directive")
 
     def bind(self, pairs: dict[str, str]) -> None:
         """The strategy with its options."""
@@ -430,7 +430,7 @@ class Folder:
             case "apply":
                 self.apply()
                 return [show_file(name, file) for name, file in self.files]
-        raise AssertionError(f"{verb} is no directive")
+        raise AssertionError(f"{verb} is not a directive")
 
     def show(self, answer: Pick | Skip) -> str:
         """Print a pick with names in place of positions."""
@@ -545,5 +545,6 @@ def test_scenario(path, request):
 
 def test_the_scenarios_are_found():
     """A folder that was moved would pass by having no tests, and one without a stage by not being looked into."""
-    folders = {path.name for path in TESTDATA.iterdir()} - {"metastore", "outcomes", "paimon"}  # dumps, answers, tables
+    others = {"metastore", "outcomes", "paimon", "sql"}  # dumps, answers, tables, statements (tests/cli/test_sql.py)
+    folders = {path.name for path in TESTDATA.iterdir()} - others
     assert {path.parent.name for path in SCENARIOS} == set(STAGES) == folders

@@ -20,25 +20,26 @@ import click
 from packstone import __version__
 from packstone.errors import ConflictError, PackstoneError, storage_sentence
 
-# Command -> (module, short help). `packstone --help` imports none of the modules.
+# Command -> ("module:name", short help). `packstone --help` imports none of the modules.
 COMMANDS: dict[str, tuple[str, str]] = {
-    "demo": ("demo", "Take a tour on a generated lake: inspect, plan, merge, verify, restore."),
-    "merge": ("merge", "Merge one partition, given as FS PARTITION BLOCKSIZE."),
-    "health": ("health", "Show files, sizes, sorted runs or segments, a score, and hazards."),
-    "plan": ("plan", "Show what would be merged and why; write nothing."),
-    "compact": ("compact", "Merge files, sorted runs or segments, verify every row, publish."),
-    "options": ("options", "List the options for a table: keys, values, defaults."),
-    "explain": ("explain", "Show what a strategy picks on an imagined table, and why."),
-    "simulate": ("simulate", "Simulate loads: what a strategy writes, reads and stores."),
-    "verify": ("verify", "Verify a run again from the files that still exist."),
-    "restore": ("restore", "Undo exactly one run."),
-    "recover": ("recover", "Finish or undo the half-done work of a killed run."),
-    "clean": ("clean", "Remove expired backups, leftover files, snapshots, segments."),
-    "history": ("history", "List recorded runs; show one, or delete old records."),
-    "formats": ("formats", "Record and list the file formats of a metastore's tables."),
-    "query": ("query", "Query a segment or Paimon table; explain what is skipped."),
-    "bundle": ("bundle", "Pack Python and all packages into one archive for a cluster."),
-    "segments": ("segments", "Create, load, show and maintain segment tables."),
+    "demo": ("demo:command", "Take a tour on a generated lake: inspect, plan, merge, verify, restore."),
+    "merge": ("compact:merge", "Merge one partition, given as FS PARTITION BLOCKSIZE."),
+    "health": ("health:command", "Show files, sizes, sorted runs or segments, a score, and hazards."),
+    "plan": ("compact:plan", "Show what would be merged and why; write nothing."),
+    "compact": ("compact:compact", "Merge files, sorted runs or segments, verify every row, publish."),
+    "options": ("compact:list_options", "List the options for a table: keys, values, defaults."),
+    "explain": ("explain:command", "Show what a strategy picks on an imagined table, and why."),
+    "simulate": ("simulate:command", "Simulate loads: what a strategy writes, reads and stores."),
+    "verify": ("maintain:verify", "Verify a run again from the files that still exist."),
+    "restore": ("maintain:restore", "Undo exactly one run."),
+    "recover": ("maintain:recover", "Finish or undo the half-done work of a killed run."),
+    "clean": ("maintain:clean", "Remove expired backups, leftover files, snapshots, segments."),
+    "history": ("history:command", "List recorded runs; show one, or delete old records."),
+    "formats": ("formats:command", "Record and list the file formats of a metastore's tables."),
+    "query": ("query:command", "Query a segment or Paimon table; explain what is skipped."),
+    "sql": ("sql:command", "Run CarbonData's statements, and SELECT over several tables."),
+    "bundle": ("bundle:command", "Pack Python and all packages into one archive for a cluster."),
+    "segments": ("segments:command", "Create, load, show and maintain segment tables."),
 }
 
 
@@ -56,8 +57,8 @@ class LazyGroup(click.Group):
         """Import the module of one command."""
         if cmd_name not in COMMANDS:
             return None
-        module = importlib.import_module(f"packstone.cli.commands.{COMMANDS[cmd_name][0]}")
-        command: click.Command = module.command
+        module, _, name = COMMANDS[cmd_name][0].partition(":")
+        command: click.Command = getattr(importlib.import_module(f"packstone.cli.commands.{module}"), name)
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

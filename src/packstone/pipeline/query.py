@@ -1,394 +1,177 @@
-"""Answer a SQL statement from a scan, batch by batch: rows with a limit or an order, or totals.
+"""Answer a SELECT in Spark's dialect: a plain scan by this process, everything else by DuckDB or by Spark.
 
-A limit stops the scan; an order keeps only the first rows in memory. Totals are over all rows, as in Spark; whole
-numbers and decimals do not overflow on the way:
+=====================================================  ===========================================================
+statement                                              who answers it
+=====================================================  ===========================================================
+columns of one table, a filter, LIMIT; or ``count(*)``  the scan itself; rows that surely match are counted unread
+everything else                                         DuckDB, if it gives the rows that Spark would give
+what DuckDB would answer differently                    Spark, if it is installed; otherwise refused by name
+=====================================================  ===========================================================
 
-========  ============================  =================================================
-total     type                          of no values
-========  ============================  =================================================
-count     long                          0
-min, max  the column's                  null; NaN is the greatest number
-sum       long, double, decimal(p+10)   null; a sum that the type cannot hold is an error
-========  ============================  =================================================
+An engine reads each table through a scan with the columns that the statement uses, and with the conditions of WHERE
+that the filter language has: an index answers those, in Spark's semantics.
 """
 
 from __future__ import annotations
 
-import decimal
+import contextlib
 import logging
-from dataclasses import dataclass, replace
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from enum import StrEnum
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
-from packstone.errors import InvalidInputError
-from packstone.query.filter.parse_filter import shorten, tokenize
+from packstone.errors import InvalidInputError, RefusedError, UnavailableError
+from packstone.pipeline.duckdb_sql import find_difference, run_duckdb, show_sql, spark_type, to_duckdb
+from packstone.pipeline.open import engine_settings, read_engine_name
+from packstone.pipeline.scan import Scan
+from packstone.query.filter.expression import And, Expression, Not, Or, Unknown
+from packstone.query.filter.parse_filter import parse_filter, shorten, tokenize
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Mapping
 
     import pyarrow as pa
     from sqlglot import exp
 
     from packstone.model.times import Moment
-    from packstone.pipeline.scan import Scan, ScanReport
+    from packstone.pipeline.scan import ScanReport
     from packstone.pipeline.table import Table
+    from packstone.spark.session import SparkSettings
 
-_SORT_AT_ONCE = 1 << 18  # rows to collect before the first of them by the order are picked
+_ALL_ROWS: Final = (1 << 63) - 1  # the largest row count of Arrow; no table has more
+_VIEW: Final = "packstone_scan_"
+
+
+class QueryEngine(StrEnum):
+    """Who answers a statement."""
+
+    SCAN = "scan"
+    DUCKDB = "duckdb"
+    SPARK = "spark"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableQuery:
-    """A parsed statement with its scan; only the index has been read so far."""
+    """A parsed statement with its scans; only the indexes have been read so far."""
 
-    statement: Statement
-    scan: Scan
-    schema: pa.Schema  # of the answer
+    engine: QueryEngine
+    why: str  # the construct that a scan does not have, or that DuckDB answers differently; "" for a scan
+    scans: tuple[Scan, ...]
+    _plan: _Plan
+    _settings: Callable[[], SparkSettings]
 
-    def explain(self) -> ScanReport:
-        """Report what would be read, and what is left out."""
-        return self.scan.explain()
+    def explain(self) -> tuple[ScanReport, ...]:
+        """Report what each scan would read, and what it leaves out."""
+        return tuple(scan.explain() for scan in self.scans)
 
-    def to_batches(self) -> Iterator[pa.RecordBatch]:
-        """Yield the answer."""
-        if self.statement.is_total:
-            return self._total()
-        rows = self.scan.to_batches()
-        if self.statement.order:
-            rows = _first_rows(rows, self.scan.schema, self.statement)
-        if self.statement.limit is not None:
-            rows = _limited(rows, self.statement.limit)
-        return (self._project(batch) for batch in rows)
-
-    def _total(self) -> Iterator[pa.RecordBatch]:
-        totals = QueryTotals(self.statement.outputs, self.scan.schema)
-        if self.statement.limit == 0:
-            return
-        if not self.scan.schema.names:
-            totals.add_rows(self.scan.count())
-        else:
-            for batch in self.scan.to_batches():
-                totals.add(batch)
-        yield totals.result()
-
-    def _project(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        if not self.statement.outputs:
-            return batch
+    @contextlib.contextmanager
+    def run(self) -> Iterator[tuple[pa.Schema, Iterator[pa.RecordBatch]]]:
+        """Yield the schema of the answer, and its batches, which are read as they are requested."""
         import pyarrow as pa
 
-        at = [find_column(batch.schema, output.column or "") for output in self.statement.outputs]
-        return pa.RecordBatch.from_arrays([batch.column(one) for one in at], schema=self.schema)
+        open_answer = {
+            QueryEngine.SCAN: self._scanned,
+            QueryEngine.DUCKDB: self._by_duckdb,
+            QueryEngine.SPARK: self._by_spark,
+        }[self.engine]
+        with open_answer() as (schema, batches):
+            names = self._plan.names
+            named = pa.schema([pa.field(name, field.type) for name, field in zip(names, schema, strict=True)])
+            yield named, (pa.RecordBatch.from_arrays(batch.columns, schema=named) for batch in batches)
+
+    @contextlib.contextmanager
+    def _scanned(self) -> Iterator[tuple[pa.Schema, Iterator[pa.RecordBatch]]]:
+        import pyarrow as pa
+
+        scan, limit = self.scans[0], self._plan.limit
+        if self._plan.counts_rows:
+            schema = pa.schema([pa.field("count", pa.int64())])
+            rows = [] if limit == 0 else [pa.RecordBatch.from_arrays([pa.array([scan.count()])], schema=schema)]
+            yield schema, iter(rows)
+            return
+        at = [scan.schema.get_field_index(name) for name in self._plan.picked]
+        schema = pa.schema([scan.schema.field(one) for one in at])
+        batches = scan.to_batches() if limit is None else _limited(scan.to_batches(), limit)
+        yield schema, (pa.RecordBatch.from_arrays([one.column(i) for i in at], schema=schema) for one in batches)
+
+    @contextlib.contextmanager
+    def _by_duckdb(self) -> Iterator[tuple[pa.Schema, Iterator[pa.RecordBatch]]]:
+        with run_duckdb(self._plan.duckdb, {f"{_VIEW}{at}": scan for at, scan in enumerate(self.scans)}) as answer:
+            yield answer.schema, iter(answer)
+
+    @contextlib.contextmanager
+    def _by_spark(self) -> Iterator[tuple[pa.Schema, Iterator[pa.RecordBatch]]]:
+        """Answer by Spark SQL; the answer is collected in memory, the tables are not."""
+        from packstone.spark.frames import collect_arrow
+        from packstone.spark.session import open_spark
+
+        handle = open_spark(self._settings())
+        try:
+            for number, scan in enumerate(self.scans):
+                scan.to_df(handle.spark).createOrReplaceTempView(f"{_VIEW}{number}")
+            table = collect_arrow(handle.spark, self._plan.spark)
+            yield table.schema, iter(table.to_batches())
+        finally:
+            for number in range(len(self.scans)):
+                with contextlib.suppress(Exception):
+                    handle.spark.catalog.dropTempView(f"{_VIEW}{number}")
+            handle.stop()
 
 
-def query_table(
-    table: Table,
+def query_tables(
     sql: str,
+    open_table: Callable[[str], Table],
     *,
     version: int | None = None,
     as_of: Moment | None = None,
     timezone: str | None = None,
+    engine: str | None = None,
+    settings: Callable[[], SparkSettings] | None = None,
 ) -> TableQuery:
-    """Parse a statement about a table and plan its scan at one version."""
-    statement = parse_statement(sql)
-    scan = table.scan(_needed(statement), statement.where, version=version, as_of=as_of, timezone=timezone)
-    return TableQuery(statement=statement, scan=scan, schema=_answer_schema(statement, scan.schema))
+    """Parse a SELECT, find its tables, plan their scans at one version, and choose who answers it.
 
-
-def _needed(statement: Statement) -> tuple[str, ...] | None:
-    if not statement.outputs:
-        return None
-    names = [output.column for output in statement.outputs if output.column is not None]
-    names += [key.column for key in statement.order]
-    return tuple({name.lower(): name for name in reversed(names)}.values())[::-1]
-
-
-def _answer_schema(statement: Statement, schema: pa.Schema) -> pa.Schema:
-    import pyarrow as pa
-
-    if statement.is_total:
-        return QueryTotals(statement.outputs, schema).schema
-    for key in statement.order:
-        kind = schema.field(find_column(schema, key.column)).type
-        if pa.types.is_nested(kind):
-            raise InvalidInputError(f"The column {key.column!r} is {kind}; rows cannot be ordered by it.")
-    if not statement.outputs:
-        return schema
-    return pa.schema(
-        [
-            pa.field(output.name, schema.field(find_column(schema, output.column or "")).type)
-            for output in statement.outputs
-        ]
+    ``open_table`` gets the name of each table as it is written, parts joined by dots. ``settings`` are those of a Spark
+    session, if one has to be started.
+    """
+    plan = _Planner(parse_select(sql), sql)
+    sources = [open_table(name).scan(version=version, as_of=as_of).source for name in plan.table_names]
+    plan.resolve([source.schema for source in sources])
+    chosen, why = _choose(plan, read_engine_name(engine))
+    scans = [
+        Scan(source, columns=columns, where=" AND ".join(tests) or None, timezone=timezone)
+        for source, columns, tests in zip(sources, plan.scan_columns(chosen), plan.filters, strict=True)
+    ]
+    for scan in scans:
+        _ = scan.schema  # a wrong filter is an error now, before anything is printed
+    return TableQuery(
+        engine=chosen,
+        why=why,
+        scans=tuple(scans),
+        _plan=plan.finish(chosen),
+        _settings=settings or (lambda: engine_settings(engine)),
     )
 
 
-def _limited(batches: Iterator[pa.RecordBatch], limit: int) -> Iterator[pa.RecordBatch]:
-    left = limit
-    for batch in batches if left else ():
-        yield batch.slice(0, left)
-        left -= batch.num_rows
-        if left <= 0:
-            return
+def query_table(table: Table, sql: str, **options: Any) -> TableQuery:
+    """Answer a SELECT from one table, by whatever name it is called."""
+    names: set[str] = set()
+
+    def open_one(name: str) -> Table:
+        names.add(name.lower())
+        if len(names) > 1:
+            raise InvalidInputError(
+                f"The statement names several tables: {', '.join(sorted(names))}; `packstone sql` joins tables."
+            )
+        return table
+
+    return query_tables(sql, open_one, **options)
 
 
-def _first_rows(batches: Iterator[pa.RecordBatch], schema: pa.Schema, statement: Statement) -> Iterator[pa.RecordBatch]:
-    """Yield the first rows by the order; at most the limit and a few batches are ever in memory."""
-    import pyarrow as pa
-
-    limit = statement.limit or 0
-    best, fresh, rows = pa.Table.from_batches([], schema=schema), [], 0
-    for batch in batches if limit else ():
-        fresh.append(batch)
-        rows += batch.num_rows
-        if rows >= max(_SORT_AT_ONCE, limit):
-            best, fresh, rows = _best(best, fresh, statement), [], 0
-    best = _best(best, fresh, statement)
-    yield from best.combine_chunks().to_batches()
-
-
-def _best(best: pa.Table, fresh: Sequence[pa.RecordBatch], statement: Statement) -> pa.Table:
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    both = pa.concat_tables([best, pa.Table.from_batches(fresh, schema=best.schema)])
-    keys = {f"{at}": column for at, column in enumerate(_sort_columns(both, statement.order))}
-    directions = [
-        one for key in statement.order for one in ("ascending", "descending" if key.descending else "ascending")
-    ]
-    order = list(zip(keys, directions, strict=True))
-    picked = pc.sort_indices(pa.table(keys), sort_keys=order)
-    return both.take(picked[: statement.limit])
-
-
-def _sort_columns(rows: pa.Table, order: Sequence[OrderBy]) -> Iterator[Any]:
-    """Yield two sort columns for each key: a rank (null, number, NaN, in the requested order), then the value."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    for key in order:
-        column = rows.column(find_column(rows.schema, key.column))
-        null, nan = (0 if key.nulls_first else 3), (1 if key.descending else 2)
-        value = 2 if key.descending else 1
-        rank = pa.chunked_array([pa.array([value] * rows.num_rows, pa.int8())])
-        if pa.types.is_floating(column.type):
-            rank = pc.if_else(pc.fill_null(pc.is_nan(column), fill_value=False), pa.scalar(nan, pa.int8()), rank)
-        yield pc.if_else(pc.is_null(column), pa.scalar(null, pa.int8()), rank)
-        yield column
-
-
-_MAX_PRECISION: Final = 38
-_EXTRA_DIGITS: Final = 10  # added to the precision of a sum of decimals, as in Spark
-_LONG_BITS: Final = 63
-_EXACT: Final = decimal.Context(prec=100)  # more digits than a sum of any number of 38-digit decimals can have
-
-
-class QueryTotals:
-    """Adds up totals batch by batch; ``schema`` is the schema of the one row of the result."""
-
-    def __init__(self, outputs: Sequence[Output], schema: pa.Schema) -> None:
-        import pyarrow as pa
-
-        self._outputs = [(output, _place(schema, output)) for output in outputs]
-        self.schema = pa.schema([pa.field(output.name, _type(output, schema, at)) for output, at in self._outputs])
-        self._found: list[Any] = [0 if output.total is Total.COUNT else None for output in outputs]
-
-    def add_rows(self, count: int) -> None:
-        """Count rows without reading a column, for statements that only count."""
-        self._found = [found + count for found in self._found]
-
-    def add(self, batch: pa.RecordBatch) -> None:
-        """Add one batch."""
-        for number, (output, at) in enumerate(self._outputs):
-            before = self._found[number]
-            if at is None:
-                self._found[number] = before + batch.num_rows
-            elif output.total is Total.COUNT:
-                self._found[number] = before + len(batch) - batch.column(at).null_count
-            elif output.total is Total.SUM:
-                self._found[number] = _plus(before, _sum(batch.column(at)))
-            else:
-                self._found[number] = _extreme(before, batch.column(at), is_max=output.total is Total.MAX)
-
-    def result(self) -> pa.RecordBatch:
-        """The one row of the answer."""
-        import pyarrow as pa
-
-        arrays = []
-        for found, field in zip(self._found, self.schema, strict=True):
-            if isinstance(found, pa.Scalar):
-                arrays.append(pa.repeat(found, 1))
-            else:
-                _check_fits(found, field)
-                arrays.append(pa.array([found], field.type))
-        return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
-
-
-def find_column(schema: pa.Schema, name: str) -> int:
-    """The index of a column; names are case-insensitive, as in Spark."""
-    for at, known in enumerate(schema.names):
-        if known.lower() == name.lower():
-            return at
-    raise InvalidInputError(f"The table has no column {name!r}.", column=name)
-
-
-def _place(schema: pa.Schema, output: Output) -> int | None:
-    return None if output.column is None else find_column(schema, output.column)
-
-
-def _type(output: Output, schema: pa.Schema, at: int | None) -> pa.DataType:
-    import pyarrow as pa
-
-    if output.total is Total.COUNT or at is None:
-        return pa.int64()
-    kind = schema.field(at).type
-    if output.total is not Total.SUM:
-        if pa.types.is_nested(kind):
-            raise InvalidInputError(f"{output.total} of the column {output.column!r}, which is {kind}, has no meaning.")
-        return kind
-    if pa.types.is_integer(kind):
-        return pa.int64()
-    if pa.types.is_floating(kind):
-        return pa.float64()
-    if pa.types.is_decimal(kind):
-        return pa.decimal128(min(kind.precision + _EXTRA_DIGITS, _MAX_PRECISION), kind.scale)
-    raise InvalidInputError(f"The column {output.column!r} is {kind}; only numbers can be summed.")
-
-
-def _plus(before: Any, more: Any) -> Any:
-    if before is None or more is None:
-        return more if before is None else before
-    return _EXACT.add(before, more) if isinstance(more, decimal.Decimal) else before + more
-
-
-def _sum(column: pa.Array) -> Any:
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    values = column.drop_null()
-    if not len(values):
-        return None
-    if pa.types.is_int64(values.type):
-        # Sum the two halves of the 64 bits separately: the sum of a batch of longs may not fit in a long.
-        numbers = values.to_numpy()
-        return (int((numbers >> 32).sum()) << 32) + int((numbers & 0xFFFFFFFF).sum())
-    if pa.types.is_decimal(values.type):
-        values = values.cast(pa.decimal256(values.type.precision + _EXTRA_DIGITS, values.type.scale))
-    elif pa.types.is_floating(values.type):
-        values = values.cast(pa.float64())
-    return pc.sum(values).as_py()
-
-
-def _extreme(before: pa.Scalar | None, column: pa.Array, *, is_max: bool) -> pa.Scalar | None:
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    values = column.drop_null()
-    if before is not None:
-        values = pa.concat_arrays([values, pa.repeat(before, 1)])
-    if not len(values):
-        return None
-    if pa.types.is_floating(values.type):
-        numbers = values.filter(pc.invert(pc.is_nan(values)))
-        if len(numbers) < len(values) and (is_max or not len(numbers)):
-            return pa.scalar(float("nan"), values.type)
-        values = numbers
-    return pc.max(values) if is_max else pc.min(values)
-
-
-def _check_fits(found: Any, field: pa.Field) -> None:
-    import pyarrow as pa
-
-    if isinstance(found, int):
-        fits = -(1 << _LONG_BITS) <= found < 1 << _LONG_BITS
-    elif isinstance(found, decimal.Decimal) and pa.types.is_decimal(field.type):
-        fits = found.adjusted() < field.type.precision - field.type.scale
-    else:
-        fits = True
-    if not fits:
-        raise InvalidInputError(f"{field.name} is {found}, which a {field.type} cannot hold.")
-
-
-# ---- statement ----
-# The SQL that ``packstone query`` understands: one table, a list of columns or of totals, a filter, an order, a limit.
-#
-# ::
-#
-#     SELECT *  |  column [AS name], …  |  count(*), count(c), min(c), max(c), sum(c) [AS name], …
-#     FROM anything [WHERE filter] [ORDER BY column [DESC] [NULLS FIRST|LAST], … LIMIT n] [LIMIT n]
-#
-# An index speeds these up, and they need no more memory than a few batches. Everything else is refused by name: joins
-# and groupings are left to Spark or DuckDB, and a scan can pass its rows to both.
-
-
-MAX_ORDERED_ROWS: Final = 1_000_000  # kept in memory while the rest is read
-_ALL_ROWS: Final = (1 << 63) - 1  # the largest row count of Arrow; no table has more
-_ELSEWHERE: Final = "scan(…).to_df() gives the rows to Spark SQL, and DuckDB reads scan(…).to_reader()"
-
-# Parts of a SELECT: the parser's name -> the SQL name.
-_REFUSED: Final[Mapping[str, str]] = {
-    "with": "WITH",
-    "distinct": "DISTINCT",
-    "joins": "a join",
-    "laterals": "LATERAL VIEW",
-    "group": "GROUP BY",
-    "having": "HAVING",
-    "qualify": "QUALIFY",
-    "windows": "WINDOW",
-    "cluster": "CLUSTER BY",
-    "distribute": "DISTRIBUTE BY",
-    "sort": "SORT BY",
-    "offset": "OFFSET",
-    "sample": "TABLESAMPLE",
-    "pivots": "PIVOT",
-    "into": "INTO",
-    "hint": "a hint",
-    "version": "VERSION AS OF or TIMESTAMP AS OF (give --version or --as-of instead)",
-}
-_KNOWN: Final = frozenset({"kind", "expressions", "from", "where", "order", "limit"})
-
-
-class Total(StrEnum):
-    """An aggregate of all rows."""
-
-    COUNT = "count"
-    MIN = "min"
-    MAX = "max"
-    SUM = "sum"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Output:
-    """One column of the result: a column of the table, or a total of one (``column`` is None for ``count(*)``)."""
-
-    name: str
-    column: str | None
-    total: Total | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OrderBy:
-    """One key of ORDER BY."""
-
-    column: str
-    descending: bool = False
-    nulls_first: bool = True
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Statement:
-    """A parsed SELECT. No outputs means all columns."""
-
-    outputs: tuple[Output, ...] = ()
-    where: str | None = None
-    order: tuple[OrderBy, ...] = ()
-    limit: int | None = None
-
-    @property
-    def is_total(self) -> bool:
-        """Whether the result is one row of totals."""
-        return any(output.total is not None for output in self.outputs)
-
-
-def parse_statement(sql: str) -> Statement:
-    """Parse a statement; InvalidInputError names the construct that is not supported."""
+def parse_select(sql: str) -> exp.Query:
+    """Parse one SELECT; InvalidInputError says what is wrong, or names the statement that is given instead."""
     # Importing sqlglot takes half a second, which only this command should pay.
     import sqlglot
     from sqlglot import errors, exp
@@ -410,160 +193,353 @@ def parse_statement(sql: str) -> Statement:
         logger.setLevel(level)
     if len(trees) != 1 or trees[0] is None:
         raise InvalidInputError("One statement is needed, such as SELECT id, name FROM t WHERE id = 5.", sql=sql)
-    if not isinstance(trees[0], exp.Select):
-        _refuse(_what(trees[0]), sql)
-    return _Reader(sql, trees[0]).read()
+    tree = trees[0]
+    if not isinstance(tree, exp.Query):
+        word = str(tree.this).upper() if tree.key == "command" else tree.key.upper()
+        hint = "; give --explain instead" if word == "EXPLAIN" else "; it answers SELECT"
+        raise InvalidInputError(f"`packstone query` does not support {word}{hint}.", sql=sql)
+    for table in tree.find_all(exp.Table):
+        if table.args.get("version"):
+            raise InvalidInputError(
+                "`packstone query` does not support VERSION AS OF or TIMESTAMP AS OF; give --version or --as-of.",
+                sql=sql,
+            )
+    return tree
 
 
-class _Reader:
-    """Converts one SELECT of sqlglot to a ``Statement``."""
+def _choose(plan: _Planner, engine: str) -> tuple[QueryEngine, str]:
+    """Choose who answers: the scan, DuckDB if it is installed and agrees with Spark, Spark if it is installed."""
+    construct = plan.beyond_a_scan
+    if not construct:
+        return QueryEngine.SCAN, ""
+    if engine not in ("auto", "inline"):
+        return QueryEngine.SPARK, construct
+    has_duckdb, has_spark = _is_installed("duckdb"), _is_installed("pyspark")
+    different = plan.unlike_spark
+    if has_duckdb and not different:
+        return QueryEngine.DUCKDB, construct
+    if has_spark and engine == "auto":
+        return QueryEngine.SPARK, different or construct
+    if has_duckdb:
+        install = "" if has_spark else " (`pip install 'packstone[spark]'`)"
+        raise RefusedError(
+            f"Only Spark evaluates {different}, because DuckDB may answer it differently; "
+            f"use Spark{install} with --engine spark or PACKSTONE_ENGINE=spark."
+        )
+    raise UnavailableError(
+        f"{construct} needs DuckDB or Spark; install one of them with `pip install 'packstone[sql]'` or "
+        "`pip install 'packstone[spark]'`."
+    )
 
-    def __init__(self, sql: str, tree: exp.Select) -> None:
+
+def _is_installed(package: str) -> bool:
+    try:
+        return find_spec(package) is not None
+    except ModuleNotFoundError:
+        return False
+
+
+# ---- from a statement to scans and texts ----
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Plan:
+    """What is executed: by the scan ``picked``, ``limit`` and ``counts_rows``, else a text in an engine's dialect."""
+
+    names: tuple[str, ...]  # of the columns of the answer
+    picked: tuple[str, ...] = ()  # columns of the scan, in the order of the answer
+    limit: int | None = None
+    counts_rows: bool = False
+    duckdb: str = ""
+    spark: str = ""
+
+
+class _Planner:
+    """Resolves the names of a statement, and moves conditions and columns from it into the scans of its tables."""
+
+    def __init__(self, tree: exp.Query, sql: str) -> None:
+        from sqlglot import exp
+        from sqlglot.optimizer.scope import traverse_scope
+
         self._sql, self._tree = sql, tree
-        # sqlglot appends an underscore to names that are Python keywords.
-        self._parts = {name.rstrip("_"): part for name, part in tree.args.items() if part}
-        self._names = self._table_names()
+        self._written = [_written_name(one) for one in _first_select(tree).expressions]  # before names are resolved
+        self.table_names: list[str] = []
+        seen: set[int] = set()
+        for scope in traverse_scope(tree):
+            for source in scope.sources.values():
+                if isinstance(source, exp.Table) and id(source) not in seen:
+                    seen.add(id(source))
+                    self._take(source)
+        if not self.table_names:
+            raise InvalidInputError("The statement needs FROM and a table.", sql=sql)
+        self._original = tree.copy()
 
-    def read(self) -> Statement:
-        for name in self._parts:
-            if name not in _KNOWN:
-                _refuse(_REFUSED.get(name, name.replace("_", " ").upper()), self._sql)
-        outputs = self._outputs()
-        limit = self._limit()
-        statement = Statement(outputs=outputs, where=self._where(), order=self._order(outputs), limit=limit)
-        if statement.is_total and any(output.total is None for output in outputs):
-            _refuse("a column together with a total", self._sql)
-        if statement.is_total and (statement.order or statement.limit is not None):
-            return replace(statement, order=(), limit=None if limit is None or limit > 0 else 0)
-        if statement.order and limit is None:
-            _refuse("ORDER BY without LIMIT", self._sql)
-        if statement.order and limit is not None and limit > MAX_ORDERED_ROWS:
-            _refuse(f"ORDER BY with a LIMIT above {MAX_ORDERED_ROWS:,}", self._sql)
-        return statement
-
-    def _table_names(self) -> frozenset[str]:
-        """The names with which columns may be qualified."""
-        source = self._parts.get("from")
-        if source is None:
-            raise InvalidInputError("The statement needs FROM; any name will do, PATH is the table.", sql=self._sql)
-        table = source.this
-        if table.key != "table":
-            _refuse(_what(table), self._sql)
-        extra = [name for name, part in table.args.items() if part and name not in {"this", "db", "catalog", "alias"}]
-        if extra:
-            _refuse(_REFUSED.get(extra[0].rstrip("_"), extra[0].upper()), self._sql)
-        if table.this.key != "identifier":
-            _refuse(_what(table.this), self._sql)
-        return frozenset(name.lower() for name in (table.name, table.alias) if name)
-
-    def _outputs(self) -> tuple[Output, ...]:
-        found = self._tree.expressions
-        if len(found) == 1 and self._is_star(found[0]):
-            return ()
-        return tuple(self._output(node) for node in found)
-
-    def _is_star(self, node: exp.Expr) -> bool:
-        star = node.this if node.key == "column" else node
-        if star.key != "star":
-            return False
-        if any(star.args.values()):
-            _refuse("* with EXCEPT or REPLACE", self._sql)
-        if node.key == "column" and node.args["table"].name.lower() not in self._names:
-            raise InvalidInputError(f"{node.sql(dialect='spark')} does not name the table in FROM.", sql=self._sql)
-        return True
-
-    def _output(self, node: exp.Expr) -> Output:
-        alias = node.alias if node.key == "alias" else ""
-        inner = node.this if node.key == "alias" else node
-        if self._is_star(inner):
-            _refuse("* together with other columns", self._sql)
-        if inner.key == "column":
-            name = self._column(inner)
-            return Output(name=alias or name, column=name)
-        if inner.key not in set(Total):
-            _refuse(f"{inner.sql(dialect='spark')!r} in the list of columns", self._sql)
-        return self._total(inner, alias)
-
-    def _total(self, node: exp.Expr, alias: str) -> Output:
-        total = Total(node.key)
-        of = node.this
-        shown = node.sql(dialect="spark").lower() if of is not None and of.key == "star" else ""
-        is_all = total is Total.COUNT and of is not None and of.key in {"star", "literal"}
-        more = [name for name, part in node.args.items() if part and name not in {"this", "big_int"}]
-        if is_all and not more:
-            return Output(name=alias or shown or "count(1)", column=None, total=total)
-        if of is None or of.key != "column" or more:
-            _refuse(f"{node.sql(dialect='spark')!r} in the list of columns", self._sql)
-        column = self._column(of)
-        return Output(name=alias or f"{total}({column})", column=column, total=total)
-
-    def _column(self, node: exp.Expr) -> str:
-        """The name of a column; ``t.id`` is ``id`` if t is the table."""
-        names = [node.args[part].name for part in ("catalog", "db", "table", "this") if node.args.get(part)]
-        if len(names) > 1 and names[0].lower() in self._names:
-            names = names[1:]
-        if len(names) > 1:
-            _refuse(f"the field {node.sql(dialect='spark')} of a column", self._sql)
-        return str(names[0])
-
-    def _where(self) -> str | None:
-        where = self._parts.get("where")
-        if where is None:
-            return None
+    def _take(self, source: exp.Table) -> None:
+        """Replace a table by the name of its scan; its columns can still be qualified by its own name."""
         from sqlglot import exp
 
-        condition = where.this.copy()
-        for column in list(condition.find_all(exp.Column)):
-            if len(column.parts) > 1 and column.parts[0].name.lower() in self._names:
-                # Remove the first of catalog, db and table that is set; the others keep their place.
-                for part in ("catalog", "db", "table"):
-                    if column.args.get(part):
-                        column.set(part, None)
-                        break
-        return str(condition.sql(dialect="spark"))
+        if not isinstance(source.this, exp.Identifier):
+            raise InvalidInputError(f"{shorten(source.sql(dialect='spark'))} is not a table.", sql=self._sql)
+        parts = [source.args[part].name for part in ("catalog", "db", "this") if source.args.get(part)]
+        alias = source.alias or source.name
+        source.set("this", exp.to_identifier(f"{_VIEW}{len(self.table_names)}"))
+        source.set("db", None)
+        source.set("catalog", None)
+        columns = source.args["alias"].args.get("columns") if source.args.get("alias") else None
+        source.set("alias", exp.TableAlias(this=exp.to_identifier(alias, quoted=True), columns=columns))
+        self.table_names.append(".".join(parts))
 
-    def _order(self, outputs: tuple[Output, ...]) -> tuple[OrderBy, ...]:
-        order = self._parts.get("order")
-        if order is None:
-            return ()
-        found = []
-        renamed = {output.name.lower(): output.column or output.name for output in outputs}
-        for node in order.expressions:
-            if node.this.key != "column":
-                _refuse(f"ORDER BY {node.this.sql(dialect='spark')}", self._sql)
-            descending = bool(node.args.get("desc"))
-            nulls_first = node.args.get("nulls_first")
-            first = not descending if nulls_first is None else bool(nulls_first)
-            name = self._column(node.this)
-            column = renamed.get(name.lower(), name)
-            found.append(OrderBy(column=column, descending=descending, nulls_first=first))
-        return tuple(found)
+    def resolve(self, schemas: Sequence[pa.Schema]) -> None:
+        """Find every column, and move conditions into the filters of the scans."""
+        from sqlglot import exp
+        from sqlglot.errors import OptimizeError, SqlglotError
+        from sqlglot.optimizer.qualify import qualify
+        from sqlglot.optimizer.scope import traverse_scope
+        from sqlglot.schema import MappingSchema
 
-    def _limit(self) -> int | None:
-        limit = self._parts.get("limit")
-        if limit is None:
-            return None
-        value = limit.expression
-        if value is None or value.key != "literal" or value.is_string or not str(value.this).isdigit():
-            _refuse("a LIMIT that is not a number", self._sql)
-        if any(part for name, part in limit.args.items() if name != "expression"):
-            _refuse(limit.sql(dialect="spark").strip(), self._sql)
-        return min(int(value.this), _ALL_ROWS)
+        self._schemas = schemas
+        known: dict[str, object] = {
+            f"{_VIEW}{number}": {field.name: spark_type(field.type) for field in schema}
+            for number, schema in enumerate(schemas)
+        }
+        self._schema = MappingSchema(known, dialect="spark")
+        try:
+            self._tree = qualify(self._tree, schema=self._schema, dialect="spark")
+        except OptimizeError as error:
+            self._refuse_column(str(error))
+        except (SqlglotError, RecursionError):
+            raise InvalidInputError("The statement cannot be resolved: it is nested too deeply.") from None
+        self._columns_before = self._used_columns()
+        self.filters: list[list[str]] = [[] for _ in schemas]
+        for scope in traverse_scope(self._tree):
+            if isinstance(scope.expression, exp.Select):
+                _push(scope.expression, self.filters)
+
+    def scan_columns(self, engine: QueryEngine) -> list[tuple[str, ...]]:
+        """The columns that each scan reads; Spark evaluates the whole statement, with the conditions of the scans."""
+        used = self._columns_before if engine is QueryEngine.SPARK else self._used_columns()
+        needs_rows = engine is not QueryEngine.SCAN  # even if none of their columns is used
+        return [
+            _spelled(schema, names, at_least_one=needs_rows) for schema, names in zip(self._schemas, used, strict=True)
+        ]
+
+    def _used_columns(self) -> list[set[str]]:
+        from sqlglot import exp
+        from sqlglot.optimizer.scope import traverse_scope
+
+        used: list[set[str]] = [set() for _ in self._schemas]
+        for scope in traverse_scope(self._tree):
+            numbers = {name: _number(source) for name, source in scope.sources.items() if isinstance(source, exp.Table)}
+            for column in scope.expression.find_all(exp.Column):
+                if column.table in numbers:
+                    used[numbers[column.table]].add(column.name.lower())
+        return used
+
+    def _refuse_column(self, why: str) -> NoReturn:
+        found = re.search(r"[Cc]olumn '\"?(.*?)\"?' could not be resolved", why)
+        if found is None:
+            raise InvalidInputError(
+                f"The statement cannot be resolved: {why.partition('.')[0]}.", sql=self._sql
+            ) from None
+        name = found.group(1).rpartition(".")[2].strip('"')
+        has = f"; it has: {', '.join(self._schemas[0].names)}" if len(self._schemas) == 1 else ""
+        raise InvalidInputError(f"The table has no column {name!r}{has}.", column=name) from None
+
+    @property
+    def beyond_a_scan(self) -> str:
+        """The first construct that a scan does not have; empty for columns with a filter and a limit, or a count."""
+        from sqlglot import exp
+
+        tree = self._tree
+        if not isinstance(tree, exp.Select):
+            return _CLAUSES.get(tree.key, "a query in brackets")
+        clauses = {name.rstrip("_"): part for name, part in tree.args.items() if part}
+        for name in clauses:
+            if name not in {"expressions", "from", "limit", "where", "order"}:
+                return _CLAUSES.get(name, name.upper())
+        if not _is_view(clauses["from"].this) or set(_filled(clauses["from"].this)) - {"this", "alias"}:
+            return "a query in FROM"
+        columns = () if self._counts_rows else tree.selects
+        found = next((one.unalias() for one in columns if not isinstance(one.unalias(), exp.Column)), None)
+        found = found or (clauses["where"].this if "where" in clauses else None)
+        if found is not None:
+            return shorten(show_sql(found))
+        if "order" in clauses:
+            return "ORDER BY"
+        return "a LIMIT that is not a number" if "limit" in clauses and _limit_of(tree) is None else ""
+
+    @property
+    def _counts_rows(self) -> bool:
+        """Whether the answer is ``count(*)`` and nothing else."""
+        from sqlglot import exp
+
+        if not isinstance(self._tree, exp.Select) or len(self._tree.selects) != 1:
+            return False
+        found = self._tree.selects[0].unalias()
+        is_count = isinstance(found, exp.Count) and not found.expressions
+        return is_count and isinstance(found.this, exp.Star | exp.Literal)
+
+    @property
+    def unlike_spark(self) -> str:
+        """The first construct that DuckDB may answer differently; empty if there is none."""
+        return find_difference(self._tree, self._schema)
+
+    def finish(self, engine: QueryEngine) -> _Plan:
+        """The texts for the engines, and the names of the columns as they were written."""
+        names = self._names()
+        if engine is QueryEngine.SCAN:
+            spelled = {name.lower(): name for name in self._schemas[0].names}
+            picked = () if self._counts_rows else tuple(spelled[one.unalias().name.lower()] for one in self._selects)
+            return _Plan(names=names, picked=picked, limit=_limit_of(self._tree), counts_rows=self._counts_rows)
+        if engine is QueryEngine.SPARK:
+            return _Plan(names=names, spark=self._original.sql(dialect="spark"))
+        return _Plan(names=names, duckdb=to_duckdb(self._tree, self._schema))
+
+    @property
+    def _selects(self) -> list[exp.Expr]:
+        return list(_first_select(self._tree).selects)
+
+    def _names(self) -> tuple[str, ...]:
+        """Columns and aliases as written, an expression as its text; for ``*`` the names of the tables."""
+        spelled = {name.lower(): name for schema in reversed(self._schemas) for name in schema.names}
+        found = [spelled.get(one.alias_or_name.lower(), one.alias_or_name) for one in self._selects]
+        stars = self._written.count(None)
+        if stars > 1:
+            return tuple(found)
+        before = self._written.index(None) if stars else len(found)
+        after = len(self._written) - before - stars
+        return (
+            *self._written[:before],
+            *found[before : len(found) - after],
+            *self._written[len(self._written) - after :],
+        )
 
 
-def _what(node: exp.Expr) -> str:
-    if node.key == "command":  # unknown to the parser: the first word and the rest
-        word = str(node.this).upper()
-        return "EXPLAIN (give --explain instead)" if word == "EXPLAIN" else word
-    names = {
-        "subquery": "a query in FROM",
-        "anonymous": "a function in FROM",
-        "union": "UNION",
-        "except": "EXCEPT",
-        "intersect": "INTERSECT",
-    }
-    return names.get(node.key, node.key.upper())
+_CLAUSES: Final[Mapping[str, str]] = {
+    "union": "UNION",
+    "except": "EXCEPT",
+    "intersect": "INTERSECT",
+    "with": "WITH",
+    "distinct": "DISTINCT",
+    "joins": "a join",
+    "laterals": "LATERAL VIEW",
+    "group": "GROUP BY",
+    "windows": "WINDOW",
+    "sample": "TABLESAMPLE",
+    "pivots": "PIVOT",
+    "hint": "a hint",
+}
 
 
-def _refuse(what: str, sql: str) -> NoReturn:
-    raise InvalidInputError(f"`packstone query` does not support {what}; {_ELSEWHERE}.", sql=sql)
+def _first_select(tree: exp.Query) -> Any:
+    """The SELECT that names the columns: the left one of a UNION."""
+    from sqlglot import exp
+
+    while not isinstance(tree, exp.Select):
+        tree = tree.this
+    return tree
+
+
+def _written_name(node: Any) -> str | None:
+    """The name of a column of the answer; None for ``*``, which is several columns."""
+    if node.alias:
+        return str(node.alias)
+    if node.key == "column":
+        return None if node.is_star else str(node.name)
+    return None if node.key == "star" else show_sql(node)
+
+
+def _filled(node: Any) -> list[str]:
+    return [name for name, part in node.args.items() if part]
+
+
+def _number(source: exp.Table) -> int:
+    return int(source.name.removeprefix(_VIEW))
+
+
+def _limit_of(tree: Any) -> int | None:
+    limit = tree.args.get("limit")
+    value = limit.expression if limit is not None else None
+    if value is None or value.key != "literal" or value.is_string or not str(value.this).isdigit():
+        return None
+    return min(int(value.this), _ALL_ROWS)
+
+
+def _spelled(schema: pa.Schema, wanted: set[str], *, at_least_one: bool) -> tuple[str, ...]:
+    """The used columns as the table spells them, in its order; one if there is none, because rows must be counted."""
+    found = tuple(name for name in schema.names if name.lower() in wanted)
+    return found or (tuple(schema.names[:1]) if at_least_one else ())
+
+
+def _limited(batches: Iterator[pa.RecordBatch], limit: int) -> Iterator[pa.RecordBatch]:
+    left = limit
+    for batch in batches if left else ():
+        yield batch.slice(0, left)
+        left -= batch.num_rows
+        if left <= 0:
+            return
+
+
+def _push(select: Any, filters: list[list[str]]) -> None:
+    """Move conditions of WHERE into the scans of the tables of this SELECT.
+
+    The optional side of an outer join keeps its rows: there a condition also sees the nulls that the join adds.
+    """
+    from sqlglot import exp
+
+    where = select.args.get("where")
+    if where is None:
+        return
+    source = select.args.get("from_") or select.args.get("from")
+    joins = select.args.get("joins") or []
+    sides = {(join.side or "").upper() for join in joins} | {(join.method or "").upper() for join in joins}
+    if source is None or not sides <= {"", "LEFT"}:
+        return
+    mandatory = [source.this] + [join.this for join in joins if not join.side and not join.kind.startswith(_SEMI)]
+    tables = {one.alias_or_name: _number(one) for one in mandatory if _is_view(one)}
+    kept = []
+    for test in where.this.flatten() if isinstance(where.this, exp.And) else [where.this]:
+        names = {column.table for column in test.find_all(exp.Column)}
+        name = next(iter(names)) if len(names) == 1 else ""
+        text = _filter_text(test) if name in tables else None
+        if text is None:
+            kept.append(test)
+        else:
+            filters[tables[name]].append(f"({text})")
+    if kept:
+        where.set("this", exp.and_(*kept, copy=False))
+    else:
+        select.set("where", None)
+
+
+_SEMI: Final = ("SEMI", "ANTI")
+
+
+def _is_view(node: Any) -> bool:
+    from sqlglot import exp
+
+    return isinstance(node, exp.Table) and node.name.startswith(_VIEW)
+
+
+def _filter_text(test: exp.Expr) -> str | None:
+    """A condition in the filter language; None if it is not a test of one row by that language."""
+    from sqlglot import exp
+
+    if test.find(exp.Query, exp.AggFunc, exp.Window) is not None:
+        return None
+    plain = test.copy()
+    for column in plain.find_all(exp.Column):
+        column.set("table", None)
+    text = str(plain.sql(dialect="spark"))
+    return text if _is_known(parse_filter(text)) else None
+
+
+def _is_known(expression: Expression) -> bool:
+    match expression:
+        case Unknown():
+            return False
+        case And() | Or():
+            return all(map(_is_known, expression.parts))
+        case Not():
+            return _is_known(expression.part)
+    return True

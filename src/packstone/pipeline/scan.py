@@ -92,6 +92,11 @@ class Scan:
         self._plans: dict[Selection, ScanPlan] = {}
 
     @property
+    def source(self) -> ScanSource:
+        """The table at the version that is read."""
+        return self._source
+
+    @property
     def table(self) -> str:
         """The table's folder."""
         return self._source.path

@@ -38,7 +38,7 @@ _ALWAYS: Final = "spark"  # pandas: PySpark refuses mapInArrow without it
 _MODULES: Final = (
     *("ssl", "sqlite3", "lzma", "ctypes", "numpy", "pandas", "pyarrow.parquet", "pyarrow.compute", "fastavro"),
     *(
-        "packstone.cli.run_merge",
+        "packstone.cli.commands.compact",
         "packstone.tables.hive.table",
         "packstone.pipeline.open",
         "packstone.history.store",

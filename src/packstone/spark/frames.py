@@ -340,6 +340,24 @@ def make_frame(spark: Any, rows: Sequence[tuple[Any, ...]], *, schema: str) -> A
     return find_session(spark).createDataFrame(list(rows), schema)
 
 
+def collect_arrow(spark: Any, sql: str) -> pa.Table:
+    """The answer of Spark SQL, in memory; a statement that Spark refuses is an error of one sentence."""
+    import pyarrow as pa
+
+    try:
+        frame = spark.sql(sql)
+        if hasattr(frame, "toArrow"):  # from Spark 4 on
+            return frame.toArrow()
+        from pyspark.sql.pandas.types import to_arrow_schema
+
+        return pa.Table.from_batches(frame._collect_as_arrow(), schema=to_arrow_schema(frame.schema))  # noqa: SLF001 - 3.5 has no other
+    except Exception as error:
+        if not type(error).__module__.startswith("pyspark.errors"):
+            raise
+        line = next(iter(str(error).strip().splitlines()), type(error).__name__).rstrip(".")
+        raise InvalidInputError(f"Spark cannot answer the statement: {line}.") from None
+
+
 def find_session(spark: Any) -> Any:
     """The session given, else the active one, else a new local one."""
     return spark if spark is not None else open_spark(SparkSettings()).spark

@@ -235,7 +235,7 @@ class Driver:
         self.answer()
 
     def events(self, kind: str) -> list[dict[str, object]]:
-        """What Spark wrote down of this driver, if it was told to."""
+        """What Spark wrote down of this driver, if it was configured to."""
         return read_events(self.log.with_name("events"), kind)
 
     def begin(self, path: Path, *, parallel: int) -> None:

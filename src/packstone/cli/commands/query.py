@@ -21,10 +21,11 @@ import click
 from packstone.cli import options
 from packstone.cli.draw_outcome import BAR_CELLS, bar, name_text, plain_table
 from packstone.cli.output import make_console, plain_text, short_path, show
+from packstone.cli.targets import read_spark_settings
 from packstone.errors import InvalidInputError
 from packstone.model.sizes import format_bytes, plural
 from packstone.pipeline.open import open_table
-from packstone.pipeline.query import query_table
+from packstone.pipeline.query import QueryEngine, query_table
 from packstone.pipeline.table import Table
 from packstone.tables.families import is_plain
 
@@ -59,45 +60,65 @@ if TYPE_CHECKING:
 )
 @click.option("--debug", is_flag=True, help="Print a stack trace on errors.")
 def command(path: str, statement: str, **typed: Any) -> int:
-    """Run STATEMENT on the table at PATH, without Spark: "SELECT id, name FROM t WHERE id = 5".
+    """Run STATEMENT on the table at PATH: "SELECT id, name FROM t WHERE id = 5".
 
-    A statement has one table (any name after FROM), columns or count, min, max and sum, WHERE, and ORDER BY with
-    LIMIT. Only row groups that may contain matching rows are read.
+    Any name after FROM is the table at PATH; `packstone sql` reads several tables. A scan answers columns with WHERE
+    and LIMIT, and count(*); DuckDB or Spark answers the rest of SQL. Only row groups that may contain matching rows
+    are read.
     """
-    return run_query(path, statement, typed)
+    table = open_scanned(path)
+    return run_query(lambda given: query_table(table, statement, **given), typed)
 
 
-def run_query(path: str, statement: str, typed: dict[str, Any]) -> int:
+def run_query(prepare: Callable[[dict[str, Any]], TableQuery], typed: dict[str, Any]) -> int:
     """Run a statement, or show what it would read."""
     if typed["version"] is not None and typed["as_of"] is not None:
         raise InvalidInputError("Give either --version or --as-of.")
-    query = query_table(
-        _open(path), statement, version=typed["version"], as_of=typed["as_of"], timezone=typed["timezone"]
-    )
+    given = {name: typed[name] for name in ("version", "as_of", "timezone")}
+    query = prepare({**given, "engine": typed.get("engine"), "settings": lambda: read_spark_settings(typed)})
     if typed["explain"]:
         _explain(query, typed["output_format"])
         return 0
-    batches = query.to_batches()
-    match typed["output_format"]:
-        case "csv":
-            print_csv(query.schema, batches, echo=click.echo)
-        case "json":
-            scan = query.scan
-            head = {"format_version": 1, "table": scan.table, "family": scan.family, "version": scan.version}
-            print_json(head, query.schema, batches, echo=click.echo)
-        case _:
-            draw_rows(make_console(), query.schema, batches)
+    with query.run() as (schema, batches):
+        match typed["output_format"]:
+            case "csv":
+                print_csv(schema, batches, echo=click.echo)
+            case "json":
+                print_json(_head(query), schema, batches, echo=click.echo)
+            case _:
+                draw_rows(make_console(), schema, batches, engine=query.engine)
     return 0
+
+
+def _head(query: TableQuery) -> dict[str, Any]:
+    """What JSON says before the rows; an answer from several tables names each of them."""
+    scans = [{"table": scan.table, "family": scan.family, "version": scan.version} for scan in query.scans]
+    several = {"tables": scans} if len({scan["table"] for scan in scans}) > 1 else scans[0]
+    return {"format_version": 1, **several, "engine": query.engine}
 
 
 def _explain(query: TableQuery, output_format: str) -> None:
     if output_format == "csv":
         raise InvalidInputError("--explain has no rows to print as CSV; give --format table or json.")
-    report = query.explain()
-    show(report.to_json(), output_format=output_format, draw=lambda console: draw_scan(console, report))
+    reports = query.explain()
+    answered = {"engine": query.engine, "engine_why": query.why}
+    plain = {**reports[0].to_json(), **answered}
+    if len(reports) > 1:
+        plain = {"format_version": 1, **answered, "scans": [report.to_json() for report in reports]}
+
+    def draw(console: Any) -> None:
+        from rich.text import Text
+
+        for report in reports:
+            draw_scan(console, report)
+        if query.why:
+            console.print(Text.assemble(("engine  ", "dim"), f"{ENGINES[query.engine]}, for {plain_text(query.why)}"))
+
+    show(plain, output_format=output_format, draw=draw)
 
 
-def _open(path: str) -> Table:
+def open_scanned(path: str) -> Table:
+    """Open a table whose rows can be scanned."""
     table = open_table(path, history=None)
     if not table.family_row.is_scanned:
         hint = "; read it with Spark or DuckDB" if is_plain(table.family_row) else ", which cannot be queried"
@@ -109,10 +130,13 @@ def _open(path: str) -> Table:
 # ---- on a terminal ----
 
 MOST_ROWS = 100
+ENGINES = {QueryEngine.SCAN: "", QueryEngine.DUCKDB: "DuckDB", QueryEngine.SPARK: "Spark"}
 
 
-def draw_rows(console: Any, schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> None:
-    """Draw the first rows; numbers are right-aligned."""
+def draw_rows(
+    console: Any, schema: pa.Schema, batches: Iterable[pa.RecordBatch], *, engine: QueryEngine = QueryEngine.SCAN
+) -> None:
+    """Draw the first rows, and who answered; numbers are right-aligned."""
     from rich.text import Text
 
     table = plain_table(right=())
@@ -130,7 +154,8 @@ def draw_rows(console: Any, schema: pa.Schema, batches: Iterable[pa.RecordBatch]
     if shown == MOST_ROWS and next(rows, None) is not None:
         console.print(f"the first {MOST_ROWS} rows; give LIMIT, or --format csv or json for all", style="dim")
         return
-    console.print(plural(shown, "row"), style="dim")
+    by = f", by {ENGINES[engine]}" if ENGINES[engine] else ""
+    console.print(f"{plural(shown, 'row')}{by}", style="dim")
 
 
 def draw_scan(console: Any, report: ScanReport) -> None:
