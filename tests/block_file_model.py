@@ -162,7 +162,7 @@ def read_begin(data):
 
 
 def _seek(data, begin, start):
-    """Where a reader begins that is told to begin there: at the first marker from there on."""
+    """Where a reader begins that is given this position: at the first marker from there on."""
     if start <= begin.end:
         return begin.end
     found = data.find(begin.sync, start + 4)

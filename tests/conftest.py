@@ -249,7 +249,7 @@ class Children:
         self._server = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
     def start(self, call: str, *, fault: Any = None, uid: int | None = None, env: Any = None, **arguments: Any) -> int:
-        """Begin a call, with ``env`` on the S3 that it tells of; return the process's number."""
+        """Begin a call, with ``env`` on the S3 that it describes; return the process's number."""
         log = os.environ.get("PACKSTONE_KILL_LOG")
         if log and fault is not None:  # scripts/count-kill-points
             with Path(log).open("a") as file:

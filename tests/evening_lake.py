@@ -59,7 +59,7 @@ class Warehouse:
         return "2026-11-01"
 
     def days_of(self, table: str) -> list[str]:
-        """The days of a table: those that are over, and the last one."""
+        """The days of a table: those that have ended, and the last one."""
         old = _MANY_DAYS if table == KILLED else _OLD_DAYS
         return [*(f"2026-10-{day:02d}" for day in range(1, old + 1)), self.today]
 

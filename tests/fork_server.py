@@ -49,7 +49,7 @@ def make_dirs_like(io, path, gid, mode):
 
 
 def recover(io, path):
-    """Mend what the dead left."""
+    """Repair what the dead left."""
     return Table(path, io=io).recover().to_json()
 
 
@@ -150,7 +150,7 @@ def _become(uid):
 
 
 def _store(env):
-    """The store that these variables tell of."""
+    """The store that these variables describe."""
     if "HADOOP_CONF_DIR" in env:
         return HdfsFileIO(HdfsSettings.from_environment("hdfs:///", os.environ))
     return S3FileIO(S3Settings.from_environment(os.environ)) if env else LocalFileIO()

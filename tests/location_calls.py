@@ -76,5 +76,5 @@ def location_clean(io, path):
 
 
 def location_recover(io, path):
-    """Mend what the dead left."""
+    """Repair what the dead left."""
     return open_published(path, io).recover().to_json()

@@ -21,7 +21,7 @@ FIXTURES = {
     "spark_process": {"program"},
     "yarn": {"site", "yarn"},
 }
-# Found by hand only: no fixture stands for them.
+# Found by hand only: they have no fixture.
 BY_HAND = {"connect", "deploy"}
 NEEDS = frozenset({*FIXTURES, *BY_HAND})
 

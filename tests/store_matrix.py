@@ -70,7 +70,7 @@ def make_local(folder, loads=4):
 
 
 def faults(steps, *, stride, halves):
-    """Every so many steps, before or after in turns; ``halves``: inside a write too, where a store has such a state."""
+    """Every N steps, before or after in turns; ``halves``: inside a write too, where a store has such a state."""
     for step in range(0, len(steps), stride):
         is_probe = "/.new-" in steps[step]  # the second try to create it fails, so there is no after
         yield step, {"step": step, "action": "kill", "moment": "before" if is_probe or step % 2 else "after"}

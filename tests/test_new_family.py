@@ -325,7 +325,7 @@ class Between(InlineEngine):
 
 
 class Straggling(InlineEngine):
-    """As Spark may: a second copy of a task has said what it will write, and writes it when the run is over."""
+    """As Spark may: a second copy of a task has said what it will write, and writes it when the run has ended."""
 
     tasks_may_outlive_job = True
 

@@ -150,7 +150,7 @@ def test_an_archived_partition_beside_others(by_name, metastore):
 
 
 def test_names_need_a_metastore_and_paths_do_not(packstone, by_name, metastore, lake):
-    """A name without a metastore is told what to give; a metastore with a path is a slip."""
+    """A name without a metastore gets a sentence that says what to give; a metastore with a path is a slip."""
     assert "--metastore URL" in packstone("plan", "sales.plain").sentence
     assert by_name("plan", lake.folder()).code == 2
     done = by_name("plan", "sales.plain", "--ids", "0")
@@ -165,7 +165,7 @@ def test_the_address_comes_from_the_environment(packstone, metastore, monkeypatc
 
 
 def test_hazard_27_caches_are_refreshed_by_a_command(by_name, metastore, tmp_path):
-    """``--after-publish`` is told the table, the run and the partitions, only if something was published."""
+    """``--after-publish`` receives the table, the run and the partitions, only if something was published."""
     write_parquet(metastore.folder("mixed", "dt=parquet"), files=6, first=100)
     told = tmp_path / "told"
     hook = f"echo said on stdout; printf '%s|%s|%s' $PACKSTONE_TABLE $PACKSTONE_RUN $PACKSTONE_PARTITIONS > {told}"

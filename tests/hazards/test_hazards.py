@@ -406,7 +406,7 @@ def test_hazard_29_mixed_formats_and_schemas(packstone, lake):
 
 
 def test_hazard_30_text(packstone, lake):
-    """Lines stay lines: a missing last newline is added, nothing else is; what is no plain lines is left alone."""
+    """Lines stay lines: a missing last newline is added, nothing else is; what is not plain lines is left alone."""
     lines = {
         "a.csv": b"1,one\n2,two\n",
         "b.csv": b"3,no newline",

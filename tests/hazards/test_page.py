@@ -40,7 +40,7 @@ def test_what_is_handled_names_a_test():
 
 
 def test_every_hazard_test_is_on_the_page():
-    """A test named after a hazard stands in that hazard's row."""
+    """A test named after a hazard is in that hazard's row."""
     for name in sorted(defined_tests()):
         if match := re.match(r"test_hazard_(\d+)_", name):
             (last,) = [row[4] for row in ROWS if int(row[0]) == int(match[1])]

@@ -168,7 +168,7 @@ def test_times_are_kept_in_utc(url, tmp_path):
 
 
 def test_odd_texts_are_kept(any_url):
-    """A path that is no UTF-8, a NUL, a text beyond its column: the record is kept, the text made to fit."""
+    """A path that is not UTF-8, a NUL, a text beyond its column: the record is kept, the text made to fit."""
     odd = replace(RUN, table="/lake/\udcff", message="x" * 5000, user="a\0b", host="é界😀")
     with open_history(any_url) as history:
         history.record_run(odd, (replace(UNIT, why="y" * 4000),))

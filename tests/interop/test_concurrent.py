@@ -16,7 +16,7 @@ PAUSE_SECONDS = 0.1
 
 
 def append_and_compact(proof, *, seconds, exclusive):
-    """Let the writers append for this long and compact meanwhile; the keys they were told are in, and our results."""
+    """Let writers append for this long while we compact; return the keys reported as committed, and our results."""
     writers = [Worker() for _ in range(WRITERS)]
     results = []
     try:
@@ -50,7 +50,7 @@ def check_progress(told, results):
 )
 @pytest.mark.parametrize("keys", [("id",), ()], ids=["keys", "append"])
 def test_no_row_and_no_snapshot_is_lost(python, readers, packstone, tmp_path, keys, seconds):
-    """Every row that pypaimon was told is in is there, numbers have no gap, and everybody makes progress.
+    """Every row that pypaimon reported as committed exists, numbers have no gap, and everybody makes progress.
 
     Pypaimon publishes by a link here: its own rename may replace a snapshot that another process published.
     """

@@ -37,7 +37,7 @@ def originals(lake):
 
 
 def test_all_tables_by_recorded_names(tables, lake, packstone, tree):
-    """A dry run changes nothing; without a terminal --yes is wanted; then what is over goes, and nothing else does."""
+    """A dry run changes nothing; without a terminal --yes is wanted; then only what has expired goes."""
     strangers = [lake.root / ".packstone" / "t0" / "backup" / "mine.kept", lake.table / "mine.parquet"]
     for stranger in strangers:
         stranger.write_text("mine")

@@ -81,7 +81,7 @@ def json_lines(numbers):
 
 
 def read_lines(data):
-    """All lines; the newline behind the last one may be missing."""
+    """All lines; the newline after the last one may be missing."""
     return data.removesuffix(b"\n").split(b"\n") if data else []
 
 

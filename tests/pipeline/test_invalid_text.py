@@ -1,4 +1,4 @@
-"""A merge does not carry text along that is not valid UTF-8, unless it is told to."""
+"""A merge does not carry text along that is not valid UTF-8, unless requested."""
 
 import pyarrow as pa
 import pyarrow.parquet as pq

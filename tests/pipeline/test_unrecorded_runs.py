@@ -190,7 +190,7 @@ def test_folder_that_cannot_be_written(packstone, tmp_path, lake, monkeypatch):
 
 
 def test_damaged_entry_is_left_alone(packstone, tmp_path, lake):
-    """A file that cannot be read stands in nobody's way, and is not removed."""
+    """A file that cannot be read does not block anybody, and is not removed."""
     (tmp_path / "unrecorded").mkdir()
     (tmp_path / "unrecorded" / "x.json").write_text("{")
     assert packstone("compact", lake.parquet("dt=1")).code == 0

@@ -197,7 +197,7 @@ def test_runs_are_found_in_the_keys():
 
 
 def test_an_index_that_cannot_be_sorted_so_has_no_trees():
-    """A first key behind the last one, no keys at all, no blocklets, no sort columns."""
+    """A first key after the last one, no keys at all, no blocklets, no sort columns."""
     assert build_sorted_keys(index_of("a", a={"start": [5], "end": [4]}), ("a",)) is None
     assert build_sorted_keys(pa.table({"rows": [1]}), ("a",)) is None
     assert build_sorted_keys(index_of("a", a={"start": [5], "end": [6]}).slice(0, 0), ("a",)) is None

@@ -213,7 +213,7 @@ def test_a_file_cut_off_anywhere_is_blamed(kind, verify):
 @every_kind
 @pytest.mark.parametrize("garbage", [b"\0", b"garbage!" * 9, b"\xff" * 40, ESCAPE + bytes(16), b"\x7f\xff\xff\xff" * 5])
 def test_garbage_behind_the_end_is_blamed(kind, garbage):
-    """What follows the last record is no record: the file is blamed, and no output stays."""
+    """What follows the last record is not a record: the file is blamed, and no output stays."""
     io = MemoryFileIO()
     result, _ = merge([kind.write(kind.sample), kind.write(kind.sample) + garbage], kind.file_format, io=io)
     assert (result.status, result.blamed) == (UnitStatus.UNREADABLE, "/t/f1")
@@ -369,7 +369,7 @@ def test_what_cannot_be_decompressed_is_not_copied(kind, packed, verify):
 
 @pytest.mark.parametrize("codec", ["deflate", "snappy", "zstandard", "bzip2", "xz"])
 def test_avro_blocks_that_cannot_be_decompressed_are_not_copied(codec):
-    """A block that is no data of its codec is found, and its file blamed; an undamaged one is merged."""
+    """A block that is not data of its codec is found, and its file blamed; an undamaged one is merged."""
     whole = write_records(AVRO_SCHEMA, [{"k": at, "b": b"%d" % at} for at in range(100)], codec=codec)
     assert merge([whole, whole], "avro")[0].rows_out == 200
     body = whole.index(whole[-16:]) + 16 + 4  # behind the header's marker, and two numbers of two bytes each
@@ -420,7 +420,7 @@ def pack(name, plain, *, cut):
 
 @pytest.mark.parametrize("length", [-2, 0, 2**31 - 1])
 def test_wrong_lengths_of_row_groups(length):
-    """A row group whose lengths contradict each other or its key is blamed before memory is asked for."""
+    """A row group whose lengths contradict each other or its key is blamed before memory is allocated."""
     whole = rc_file(PAIRS, Shape())
     end = read_begin(whole).end
     for at in range(3):

@@ -54,7 +54,7 @@ def test_what_is_there_is_found(tmp_path_factory, values):
 
 @pytest.mark.parametrize("fpp", [0.01, 0.2])
 def test_what_is_not_there_is_rarely_found(tmp_path, fpp):
-    """Wrong answers are about as frequent as was asked for, and the same as DuckDB's."""
+    """Wrong answers are about as frequent as requested, and the same as DuckDB's."""
     path, there = tmp_path / "f.parquet", [f"there {number}" for number in range(VALUES)]
     pq.write_table(
         pa.table({"v": there}), path, row_group_size=VALUES // 2, bloom_filter_options={"v": {"ndv": 1000, "fpp": fpp}}

@@ -131,7 +131,7 @@ def test_shortened_statistics_of_fixed_binaries_are_left_alone(tmp_path):
 
 
 def test_a_codec_of_a_later_parquet_is_left_alone(tmp_path):
-    """It is no damage that PyArrow does not know a codec; it would end the process when it is asked for its name."""
+    """It is not damage that PyArrow does not know a codec; it would end the process when its name is requested."""
     (tmp_path / "a.parquet").write_bytes(with_footer(set_chunk(0, 4, (I32, 14))))
     with pytest.raises(
         UnfaithfulError, match=r"PyArrow cannot read .*a\.parquet: i is compressed with the unknown codec number 14"

@@ -184,7 +184,7 @@ def convert(action, rows=None, **place):
 
 
 def test_fail():
-    """The first bad row is told with all there is to know."""
+    """The first bad row is reported with all its facts."""
     with pytest.raises(InvalidInputError, match=r"in\.csv, row 8, column day: '2024-02-30' is not a date") as error:
         convert(BadRecords.FAIL, first_row=7)
     assert error.value.facts["row"] == 8

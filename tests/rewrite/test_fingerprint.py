@@ -279,7 +279,7 @@ def test_garbage_behind_fixed_width_nulls(kind):
 
 
 def test_null_is_no_value_of_64_bits():
-    """The integer that shares the 64-bit hash of null is told from it by the other lane."""
+    """The integer that shares the 64-bit hash of null differs from it by the other lane."""
     twin = pa.array([value_hash.NULL_TWIN])
     assert same(twin, pa.nulls(1, pa.int64()))
     assert print_of(twin) != print_of(pa.nulls(1, pa.int64()))
@@ -370,7 +370,7 @@ DEFAULTS = (
 
 @pytest.mark.parametrize(("kind", "default"), DEFAULTS, ids=str)
 def test_null_is_no_default(kind, default):
-    """Null is told from zero, from empty, and from a container of nulls."""
+    """Null differs from zero, from empty, and from a container of nulls."""
     assert print_of(pa.array([None], kind)) != print_of(pa.array([default], kind))
 
 

@@ -66,7 +66,7 @@ def check_seed(folder, seed):
     for column in (1, 2, 4):
         for one in stated(path, column) if values else ():
             if any(math.isnan(one.get(number, math.nan)) for number in (1, 2, 3)):
-                continue  # readers do not trust a range beside a sum that is no number
+                continue  # readers do not trust a range beside a sum that is not a number
             assert order(one[1]) <= min(map(order, values)), (seed, column)
             assert order(one[2]) >= max(map(order, values)), (seed, column)
         if any(map(math.isnan, values)):

@@ -178,7 +178,7 @@ def test_a_part_that_states_less(kind):
 
 
 def test_without_values():
-    """Files of nulls alone: a count of 0, and the null is told."""
+    """Files of nulls alone: a count of 0, and the null is reported."""
     found, typed = merged([stated(INT, [(3, VARINT, 0)], count=0, has_null=True), of_ints([])])
     assert (found[1], found[10], typed) == (0, 1, {INT: {3: 0}})
     found, typed = merged([stated(INT, [(3, VARINT, 0)], count=0, has_null=True), of_ints([5])])

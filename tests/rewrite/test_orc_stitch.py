@@ -168,7 +168,7 @@ def test_left_alone(tmp_path, why):
 
 
 def test_lzo_is_left_alone(tmp_path):
-    """A footer under a codec that cannot be decoded here is no broken file."""
+    """A footer under a codec that cannot be decoded here is not a broken file."""
     folder = write_orc_files(tmp_path / "t", files=1)
     path = folder / "000.orc"
     data = bytearray(path.read_bytes())

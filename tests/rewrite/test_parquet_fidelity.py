@@ -43,7 +43,7 @@ def schema_of(path):
     """The schema as DuckDB sees it, without the root's name.
 
     An old-style annotation counts as the logical type it stands for: PyArrow writes both. That a 32-bit integer is a
-    signed 32-bit integer is no news either.
+    signed 32-bit integer is not news either.
     """
     columns = "name, type, type_length, repetition_type, num_children, scale, precision, field_id"
     query = f"select converted_type, logical_type, {columns} from parquet_schema(?)"
@@ -257,7 +257,7 @@ def test_an_index_that_only_the_footer_holds_is_left_alone(folder, index):
 
 
 def pandas_ranges(path):
-    """The index in pandas' note, which stands in the footer twice."""
+    """The index in pandas' note, which is in the footer twice."""
     note = json.loads(pq.read_metadata(path).metadata[b"pandas"])["index_columns"]
     assert pq.read_schema(path).pandas_metadata["index_columns"] == note
     return note

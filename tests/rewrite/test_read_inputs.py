@@ -85,7 +85,7 @@ def test_small_files_are_put_together(tmp_path):
 
 
 def test_row_groups_are_shared_out(tmp_path):
-    """A big Parquet file is cut between its row groups into parts of about the size asked for."""
+    """A big Parquet file is cut between its row groups into parts of about the requested size."""
     pq.write_table(table(1000), tmp_path / "a.parquet", row_group_size=100)
     size = (tmp_path / "a.parquet").stat().st_size
     files = find_files(IO, [str(tmp_path)], options=ANY)
@@ -140,7 +140,7 @@ def test_csv_line_breaks(tmp_path):
 
 
 def test_json_lines(tmp_path):
-    """Values of another kind are judged one by one, digits are kept, and a line that is no object is bad."""
+    """Values of another kind are judged one by one, digits are kept, and a line that is not an object is bad."""
     path = tmp_path / "a.jsonl"
     path.write_text(
         '{"ID": 1, "name": "a"}\n{"ID": "2", "name": 12345678901234567890.10}\n\n{"ID": 1.5}\nnonsense\n[1]\n'
@@ -180,7 +180,7 @@ def test_json_structures(tmp_path):
 
 
 def test_a_json_array_is_refused(tmp_path):
-    """One array in place of lines is told at once."""
+    """One array in place of lines is reported at once."""
     (tmp_path / "a.json").write_text('[\n{"id": 1}\n]\n')
     with pytest.raises(InvalidInputError, match="is a JSON array"):
         read([tmp_path / "a.json"])

@@ -185,7 +185,7 @@ def test_a_flipped_byte_in_the_output_is_found(folder):
 
 
 def test_a_vanished_output_is_found(folder):
-    """A staged file that is gone when it should be read back is no success."""
+    """A staged file that is gone when it should be read back is not a success."""
     result = run(Tampering(os.unlink), folder)
     assert result.status is UnitStatus.MISMATCH
     with pytest.raises(VerificationError, match="cannot be read back"):

@@ -108,7 +108,7 @@ def rows_of(first, count=ROWS):
 
 
 def write_pyarrow(folder, *, files=FILES, rows=ROWS, **options):
-    """Files of many types; only the words have a dictionary unless it is asked for otherwise."""
+    """Files of many types; only the words have a dictionary unless requested otherwise."""
     for at in range(files):
         pq.write_table(rows_of(at * rows, rows), folder / f"{at}.parquet", **{"use_dictionary": ["word"]} | options)
 
@@ -443,7 +443,7 @@ def tables(draw):
 
 
 def check_bounds(path):
-    """No value lies outside of what the footer tells of its row group, and the nulls are as many."""
+    """No value lies outside of what the footer states of its row group, and the nulls are as many."""
     file = pq.ParquetFile(path)
     for number in range(file.num_row_groups):
         table, group = file.read_row_group(number), file.metadata.row_group(number)

@@ -70,7 +70,7 @@ def test_every_cut_is_found(codec):
 @pytest.mark.parametrize("codec", TextCodec)
 @pytest.mark.parametrize("garbage", [b"\0" * 512, b"garbage behind the end", b"\n"], ids=["zeros", "words", "newline"])
 def test_garbage_at_the_end_is_found(codec, garbage):
-    """Whatever is no member is not passed over, zeros too; but Hadoop's framing takes zeros for empty blocks."""
+    """Whatever is not a member is not passed over, zeros too; but Hadoop's framing takes zeros for empty blocks."""
     _, compress = WRITERS[codec]
     if codec.startswith("hadoop") and not garbage.strip(b"\0"):
         assert decode(compress(TEXT) + garbage, codec) == TEXT
@@ -121,7 +121,7 @@ def test_blocks_of_many_chunks(codec, chunks):
 @pytest.mark.parametrize("codec", TextCodec)
 @pytest.mark.parametrize("header_lines", [0, 1])
 def test_joined_text(tmp_path, codec, header_lines):
-    """Missing newlines are added, a header stands once, and others read the joined file."""
+    """Missing newlines are added, a header occurs once, and others read the joined file."""
     _, compress = WRITERS[codec]
     texts = [b"h\na1\na2", b"h\nb1\n", b"h", b"h\nd1"]
     for at, text in enumerate(texts):
@@ -140,7 +140,7 @@ def test_joined_text(tmp_path, codec, header_lines):
 )
 @pytest.mark.parametrize("claimed", [b"\x80\x80\x80\x80\x01", b"\x81\x0b"], ids=["256 MB", "one byte too many"])
 def test_a_damaged_length_of_snappy_asks_for_no_memory(decompress, claimed):
-    """A block that says it is longer than any block of its size can be is broken, before memory is asked for it."""
+    """A block that says it is longer than any block of its size can be is broken, before memory is allocated for it."""
     block = claimed + bytes(22 - len(claimed))  # 22 bytes: 1,408 at most
     tracemalloc.start()
     try:

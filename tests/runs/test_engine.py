@@ -15,7 +15,7 @@ MERGE, LOOK = "merge", "look"  # any two jobs
 
 
 class Spark(InlineEngine):
-    """Stands for Spark."""
+    """Replaces Spark."""
 
     used = EngineUse("spark")
 
@@ -49,7 +49,7 @@ def test_the_size_of_the_work_decides(engine, files, size_bytes, said):
 
 
 def test_nothing_ran(engine):
-    """What is announced and not run, as where somebody else owns the partition, is no use of an engine."""
+    """What is announced and not run, as where somebody else owns the partition, is not a use of an engine."""
     assert engine.used is None
     engine.expect(MERGE, files=1, size_bytes=1)
     assert engine.used is None
@@ -81,7 +81,7 @@ def test_the_store_of_a_caller_stays_here():
 
 @dataclass(frozen=True)
 class Piece:
-    """A unit of so much work."""
+    """A unit of this much work."""
 
     number: int
     input_bytes: int = 1
@@ -138,7 +138,7 @@ def test_names(monkeypatch, name, master, remote):
 
 @pytest.mark.parametrize("name", ["Spark", "flink", "local[", "sc://", "yarn-client", "spark://"])
 def test_unknown_names(name):
-    """What is no engine is refused before anything is opened."""
+    """What is not an engine is refused before anything is opened."""
     with pytest.raises(InvalidInputError, match="use auto, inline, spark, a Spark master"):
         choose_engine(name)
 

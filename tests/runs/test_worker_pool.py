@@ -64,7 +64,7 @@ def run(pool, units, *, job=TRICKS, tasks=None):
 
 
 def is_living(pid):
-    """Whether a process exists and is no zombie."""
+    """Whether a process exists and is not a zombie."""
     try:
         return Path("/proc", str(pid), "stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
     except OSError:
@@ -117,7 +117,7 @@ def test_a_worker_that_is_killed_costs_one_attempt(pool):
 
 
 def test_a_task_that_always_dies(pool):
-    """It is given up after so many attempts that each of its units was left alone before; no worker is left."""
+    """It is given up after N attempts that each of its units was left alone before; no worker is left."""
     with pytest.raises(UnavailableError, match=f"ended {MAX_DEATHS + 2} times without a message"):
         run(pool, [Trick(number=0, what="die"), Trick(number=1)])
     assert not pool._busy

@@ -73,7 +73,7 @@ def test_killed_at_every_step_of_a_switch_on_s3(seaweed, make, lake, tmp_path, c
         assert done["status"] == -9, (where, done)
         assert ids_at(seaweed, io, path, tmp_path / f"{step}-killed") == lake.ids(), where
         assert open_published(path, io).recover().to_json()["status"] in ("recovered", "nothing-to-do"), where
-        assert ids_at(seaweed, io, path, tmp_path / f"{step}-mended") == lake.ids(), where
+        assert ids_at(seaweed, io, path, tmp_path / f"{step}-repaired") == lake.ids(), where
         assert open_published(path, io).recover().to_json()["status"] == "nothing-to-do", where
 
 

@@ -1,6 +1,6 @@
 """Segment tables on S3: everything from the command line, races between processes, and a SIGKILL at steps.
 
-What is in a table is told by ``segment_lake.py``, which is not the product: PyArrow's own client fetches all objects,
+``segment_lake.py``, which is not the product, reads what a table contains: PyArrow's client fetches all objects,
 and JSON, PyArrow and DuckDB read them.
 """
 

@@ -1,4 +1,4 @@
-"""The store that goes wrong on purpose: it must go wrong exactly where it is told to, and nowhere else."""
+"""The store that goes wrong on purpose: it must go wrong exactly where it is configured to, and nowhere else."""
 
 import pytest
 

@@ -132,7 +132,7 @@ def test_a_question_that_got_lost_is_asked_again(lossy, question):
 
 
 def test_whoever_hangs_up_always_is_not_asked_for_ever(monkeypatch):
-    """As a proxy before a dead NameNode: after a while it is told as one that does not answer."""
+    """As a proxy before a dead NameNode: after a while it is reported as one that does not answer."""
     monkeypatch.setattr(hdfs_module, "_BROKEN_SECONDS", 0.5)
     io, asked = HdfsFileIO(HdfsSettings(url="hdfs://127.0.0.1:1")), []
 

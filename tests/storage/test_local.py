@@ -65,12 +65,12 @@ def test_a_reader_sees_the_old_content_or_the_new(tmp_path):
 def test_killed_between_link_and_unlink(children, tmp_path):
     """A move by two steps that is killed between them leaves two names of one file; any later move repairs it."""
     io = LocalFileIO()
-    for number, mended in enumerate(("the same way", "by rename")):
+    for number, repaired in enumerate(("the same way", "by rename")):
         source, target = str(tmp_path / f"a{number}"), str(tmp_path / f"b{number}")
         io.replace(source, b"rows")
         assert children.run("move_by_link", source=source, target=target, die=True)["status"] == -9
         assert Path(source).samefile(target)
-        if mended == "the same way":
+        if repaired == "the same way":
             children.run("move_by_link", source=source, target=target, die=False)
         else:
             io.move(source, target)

@@ -167,7 +167,7 @@ class Gate:
 
 
 def wait_for_misses(cache, count):
-    """Wait until so many calls have missed, so that they wait or are about to."""
+    """Wait until N calls have missed, so that they wait or are about to."""
     pause = threading.Event()
     for _ in range(WAIT_SECONDS * 1000):
         if cache.stats().misses == count:

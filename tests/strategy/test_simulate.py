@@ -1,4 +1,4 @@
-"""What a simulation measures is right, and it shows what is told of the strategies."""
+"""What a simulation measures is right, and it shows what is documented about the strategies."""
 
 from functools import cache
 from itertools import pairwise

@@ -278,7 +278,7 @@ def sequence_field() -> Case:
 
 
 def ignored_deletes() -> Case:
-    """Deletes that the table was told to pass by."""
+    """Deletes that the table is configured to ignore."""
     case = deletes()
     return replace(case, name="ignored_deletes", options=case.options | {"ignore-delete": "true"})
 

@@ -201,7 +201,7 @@ def append_loop(request: Request) -> dict[str, int]:
         try:
             append(catalog.get_table(name), [[key, f"row {key}", key % 7]])
             done.append(key)
-        except Exception:  # noqa: BLE001 - a lost race is told in many ways; the rows decide
+        except Exception:  # noqa: BLE001 - a lost race is reported in many ways; the rows decide
             failed += 1
             traceback.print_exc()
         key += request["step"]

@@ -189,7 +189,7 @@ def test_long_values_have_exact_facts_too():
 
 
 def test_nothing_left_gives_no_file():
-    """All rows deleted: no file is created, no name is asked for."""
+    """All rows deleted: no file is created, no name is requested."""
     io = make_io()
     spec = make_spec(io, [simple([1, 2]), simple([1, 2], sequence=5, kind=3)], SIMPLE, drop_deletes=True)
     result = merge(io, spec)
@@ -198,7 +198,7 @@ def test_nothing_left_gives_no_file():
 
 @pytest.mark.parametrize("file_format", FORMATS)
 def test_files_roll_at_the_target_and_do_not_overlap(file_format):
-    """Sizes come near the target; each file begins above the end of the one before; names are asked for first."""
+    """Sizes come near the target; each file begins above the end of the one before; names are requested first."""
     io = make_io()
     rng = np.random.default_rng(1)
     rows = [{**row, "v": rng.bytes(50).hex()} for row in simple(range(20_000))]

@@ -151,7 +151,7 @@ def test_deleted_positions_count_from_the_beginning_of_the_file():
 
 
 def test_nested_columns_are_read_from_the_beginning():
-    """Rows of lists are no fixed number of values, so nothing is read by page; the rows are right all the same."""
+    """Rows of lists are no fixed number of values, so nothing is read by page; the rows are still right."""
     io, table = make_io(), make_table()
     table = table.append_column("list", pa.array([[n] * (n % 4) for n in range(ROWS)]))
     file = write(io, table)

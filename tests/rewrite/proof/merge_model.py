@@ -70,7 +70,7 @@ class Case:
 
     @property
     def spec(self) -> MergeSpec:
-        """The merge as the kernels are told of it."""
+        """The merge as the kernels get it."""
         return MergeSpec(
             **{
                 "sections": (self.inputs,),

@@ -65,7 +65,7 @@ DRAWN = {"a": nullable(st.integers(-(2**63), 2**63 - 1)), "b": nullable(FLOATS),
 @settings(max_examples=30, deadline=None)
 @given(runs=runs_of(DRAWN), ignore_delete=st.booleans(), drop=st.booleans())
 def test_deduplicate_keeps_the_newest_record(runs, ignore_delete, drop) -> None:
-    """The newest record wins; retracts are skipped, kept or dropped as asked for."""
+    """The newest record wins; retracts are skipped, kept or dropped as requested."""
     check(Case(runs, VALUES, engine=EngineSpec(ignore_delete=ignore_delete), drop_deletes=drop))
 
 

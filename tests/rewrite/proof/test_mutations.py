@@ -1,4 +1,4 @@
-"""Every way in which a merge can go wrong is told: one row of the outputs changed, or one fact about them."""
+"""Every way in which a merge can go wrong is detected: one row of the outputs changed, or one fact about them."""
 
 from __future__ import annotations
 
@@ -174,7 +174,7 @@ def test_the_same_output_twice_is_told() -> None:
 
 
 def test_a_key_that_differs_from_the_column_it_mirrors_is_told() -> None:
-    """The same value stands in both."""
+    """Both have the same value."""
     case = make_case(drop_deletes=False)
     rows = change_value(case.expected(), 4, k=1000)
     with pytest.raises(VerificationError, match="_KEY_k differs from k"):

@@ -216,7 +216,7 @@ def swapped_entries(chunk, dice):
 
 
 def entry_twice(chunk, dice):
-    """An entry stands in the place of another."""
+    """One entry replaces another."""
     page, entries = entries_of(chunk)
     if len(entries) < 2:
         raise LookupError("one entry only")
@@ -553,7 +553,7 @@ def wrong_page_order(chunk, dice):
     index = column_index_of(chunk)
     if len(index[2][1].items) < 2 or len(set(index[2][1].items) | set(index[3][1].items)) < 4:
         raise LookupError("no order to be wrong")
-    # An order that is true is no fault: the bytes of these types are compared as the proof does not, by PyArrow's rule.
+    # A true order is not a fault: PyArrow orders the bytes of these types by another rule than the proof.
     order = dice.choice([1, 2])
     kept = [at for at, is_null in enumerate(index[1][1].items) if not is_null]
     lows, highs = ([pack_key(index[field][1].items[at], chunk) for at in kept] for field in (2, 3))

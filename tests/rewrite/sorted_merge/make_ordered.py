@@ -54,7 +54,7 @@ NESTED_TYPES = {
 
 
 def sort_value(value):
-    """A value as Java compares it: nulls first, -0.0 below 0.0, NaN last and all the same, texts by bytes."""
+    """A value as Java compares it: nulls first, -0.0 below 0.0, NaN last and all equal, texts by bytes."""
     if value is None:
         return (0,)
     if isinstance(value, float):

@@ -92,7 +92,7 @@ def test_the_footer_tells_the_order_and_pages():
 
 
 def test_facts_of_difficult_values():
-    """NaN, zeros, nulls, long and highest strings, decimals, early dates and both kinds of times are told right."""
+    """NaN, zeros, nulls, long and highest strings, decimals, early dates and both kinds of times are correct."""
     schema = pa.schema(
         [
             ("f", pa.float64()),
@@ -172,7 +172,7 @@ def test_facts_hold(table_and_columns):
 
 
 def check_column(values, facts, field):
-    """Hold the values of a row group against what is told of them."""
+    """Compare the values of a row group against their description."""
     known = [value for value in values if value is not None]
     numbers = [value for value in known if not (isinstance(value, float) and math.isnan(value))]
     low, high = facts[f"min.{field.name}"], facts[f"max.{field.name}"]

@@ -107,7 +107,7 @@ SORTED = ("narrow", "numbers", "texts", "one_key", "no_key", "long_values", "lon
 
 
 def peak_mb(what, folder, *, memory_mb, total_mb):
-    """Sort or merge so many megabytes of rows; return by how many megabytes the peak of memory rose."""
+    """Sort or merge N megabytes of rows; return by how many megabytes the peak of memory rose."""
     command = [sys.executable, "-c", CHILD, what, str(memory_mb), str(total_mb), str(folder)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

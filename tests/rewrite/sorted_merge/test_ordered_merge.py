@@ -23,7 +23,7 @@ from packstone.rewrite.sorted_merge.verify import verify_ordered
 
 
 def cut(draw, table, parts):
-    """Cut a table into so many parts, some of them empty."""
+    """Cut a table into N parts, some of them empty."""
     places = sorted(draw(st.lists(st.integers(0, table.num_rows), min_size=parts - 1, max_size=parts - 1)))
     ends = [0, *places, table.num_rows]
     return [table.slice(a, b - a) for a, b in itertools.pairwise(ends)]
@@ -241,7 +241,7 @@ def test_no_range_loses_rows_of_an_unsorted_input(keys):
 
 
 def test_sections_that_overlap_are_found():
-    """A section that begins below the end of the one before it is no section."""
+    """A section that begins below the end of the one before it is not a section."""
     table = pa.table({"k": [1, 5]})
     io = made.make_io()
     files = [made.put_file(io, f"r{at}.parquet", table) for at in range(2)]

@@ -147,7 +147,7 @@ def test_rows_outside_of_the_range_are_found():
 
 
 def test_a_broken_output_is_a_failed_verification():
-    """A file that cannot be read is no fault of the inputs."""
+    """A file that cannot be read is not a fault of the inputs."""
     io, spec = make_case()
     _, (file,) = write(TABLE, io=io)
     data = bytearray(io.read_bytes(file.path))

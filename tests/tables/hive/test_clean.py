@@ -1,4 +1,4 @@
-"""Clean: recorded originals whose time is over go; nothing else does, ever."""
+"""Clean: recorded originals whose retention has expired go; nothing else does, ever."""
 
 import os
 import time
@@ -33,7 +33,7 @@ def kept(backup):
 
 
 def test_originals_go_and_rows_stay(lake, backup):
-    """All originals of a run whose time is over go, and the merged rows are all there."""
+    """All originals of a run whose retention has expired go, and the merged rows are all there."""
     lake.parquet("dt=1")
     lake.parquet("dt=2")
     ids = lake.ids()
@@ -58,7 +58,7 @@ def test_only_what_is_over(lake, backup):
 
 
 def test_the_time_is_over_when_it_is_over(lake):
-    """Until the second before the last day is over nothing is planned; after it all is."""
+    """Until the second before the last day has ended nothing is planned; after it all is."""
     lake.parquet("dt=1")
     merge(lake, keep_days=3)
     journal = Table(str(lake.table)).open().journal
@@ -149,7 +149,7 @@ def test_two_at_once(lake, children, backup):
 
 
 def test_the_command_asks_first(lake, packstone, backup):
-    """Without a terminal and without ``--yes`` nothing goes; with it the number is told."""
+    """Without a terminal and without ``--yes`` nothing goes; with it the number is printed."""
     lake.parquet("dt=1")
     merge(lake)
     assert packstone("clean", lake.table).code == 2

@@ -116,7 +116,7 @@ def test_copied_formats_killed_in_their_swaps(tmp_path, children):
 
 
 def test_every_format_killed_in_its_swap(tmp_path, children):
-    """Every format that is merged, in one table: killed in the middle of each one's swap, mended, merged and undone."""
+    """Every format that is merged, in one table: killed in the middle of each swap, repaired, merged and undone."""
     scene = Scene(tmp_path, tuple(FORMATS))
     second = kill_at(scene, children, "compact", wanted=lambda name: "move" in name and "/part-1." in name, **MERGE)
     assert second == len(FORMATS)

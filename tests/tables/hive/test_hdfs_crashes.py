@@ -96,7 +96,7 @@ def test_compaction_killed_in_its_swaps(new_lake, run_child):
 
 
 def test_every_format_killed_in_a_swap(new_lake, run_child):
-    """Every format that is merged, in one table, killed in the middle of a swap: mended, merged again, restored."""
+    """Every format that is merged, in one table, killed in the middle of a swap: repaired, merged again, restored."""
     steps = learn_steps(run_child, new_lake(*FORMATS), "compact", **MERGE)
     moves = [at for at in swap_steps(steps) if steps[at].startswith("move")]
     assert len(moves) == 4 * len(FORMATS)
@@ -107,7 +107,7 @@ def test_every_format_killed_in_a_swap(new_lake, run_child):
 
 
 def test_recovery_killed(new_lake, run_child):
-    """A recovery that is killed leaves nothing that the next one cannot mend."""
+    """A recovery that is killed leaves nothing that the next one cannot repair."""
     lake = new_lake("parquet")
     steps = learn_steps(run_child, lake, "compact", **MERGE)
     step = [at for at in swap_steps(steps) if steps[at].startswith("move")][1]

@@ -1,4 +1,4 @@
-"""Text that may begin with a header, and JSON that is no lines: left alone until somebody says what it is."""
+"""Text that may begin with a header, and JSON that is not lines: left alone until somebody says what it is."""
 
 import gzip
 import json
@@ -159,7 +159,7 @@ def test_json_lines_are_merged(packstone, lake, name, ending):
 
 
 def table_facts(provider="", **options):
-    """A table as a metastore tells of it."""
+    """A table as a metastore describes it."""
     text = "org.apache.hadoop.mapred.TextInputFormat"
     storage = StorageFacts(location="/t", input_format=text, serde="", serde_params=options)
     params = {"spark.sql.sources.provider": provider} if provider else {}

@@ -108,7 +108,7 @@ def test_names_of_partitions_become_names_of_files():
 
 
 def test_paths_of_a_run():
-    """All paths of a run are below the state folder, a backup elsewhere only if it was asked for."""
+    """All paths of a run are below the state folder, a backup elsewhere only if it was requested."""
     layout = TableLayout(root="/lake/orders", state="/lake/.packstone/orders")
     assert layout.directory("") == "/lake/orders"
     assert layout.directory("dt=1") == "/lake/orders/dt=1"

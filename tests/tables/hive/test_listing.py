@@ -22,7 +22,7 @@ def listings(table, partition="", *, now=NOW):
 
 
 def age(path, seconds):
-    """Make a path look as if it was last touched so long ago."""
+    """Make a path look as if it was last touched this long ago."""
     os.utime(path, (NOW - seconds, NOW - seconds))
 
 

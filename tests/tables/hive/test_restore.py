@@ -161,7 +161,7 @@ def test_several_rounds_are_undone_backwards(lake, tree, monkeypatch):
 
 
 def test_an_unknown_run_is_a_wrong_call(lake):
-    """A typing error is told as such."""
+    """A typing error is reported as such."""
     lake.parquet("dt=1")
     with pytest.raises(InvalidInputError, match="There is no run"):
         restore(lake, "20190101T000000-abcdef")

@@ -114,7 +114,7 @@ def test_compaction_killed_at_every_step(scene, children, moment):
 
 @pytest.mark.parametrize("part", ["intent.json", "move", "done.json"])
 def test_the_command_recovers_too(scene, children, packstone_process, part):
-    """``packstone recover`` mends a killed swap, says so, and answers 0; the next one has nothing to do."""
+    """``packstone recover`` repairs a killed swap, says so, and answers 0; the next one has nothing to do."""
     steps = learn_steps(scene, children, "compact", **MERGE)
     step = next(at for at, name in enumerate(steps) if name.startswith(part) or name.endswith(part))
     children.run("compact", path=scene.path, fault=fault(step, "after"), **MERGE)
@@ -125,7 +125,7 @@ def test_the_command_recovers_too(scene, children, packstone_process, part):
 
 
 def test_compaction_itself_recovers_what_a_dead_one_left(scene, children):
-    """Nobody need call ``recover``: the next compaction first mends what it finds, then finishes the work."""
+    """Nobody need call ``recover``: the next compaction first repairs what it finds, then finishes the work."""
     steps = learn_steps(scene, children, "compact", **MERGE)
     for step, name in enumerate(steps):
         if not name.startswith("move"):
@@ -160,7 +160,7 @@ def swap_span(steps):
 
 @pytest.mark.slow
 def test_recovery_killed_at_every_step(scene, children):
-    """A recovery that is killed leaves nothing that the next one cannot mend: forward, and back."""
+    """A recovery that is killed leaves nothing that the next one cannot repair: forward, and back."""
     steps = learn_steps(scene, children, "compact", **MERGE)
     moves = [at for at in swap_span(steps) if steps[at].startswith("move")]
     sample = [(moves[1], "before"), (moves[4], "after")]
@@ -219,7 +219,7 @@ def test_restore_killed_at_every_step(scene, children, moment):
 
 
 def test_compaction_finishes_a_killed_restore(scene, children):
-    """A half-done restore is no state to merge on: the next compaction finishes it first, and no row is lost."""
+    """A half-done restore is not a state to merge on: the next compaction finishes it first, and no row is lost."""
     run = scene.table().compact(HiveOptions(**MERGE)).run
     scene.save("merged")
     steps = learn_steps(scene, children, "restore", start="merged", run=run)
@@ -257,7 +257,7 @@ def test_clean_killed_at_every_step(scene, children, moment):
     [(Action.FAIL, Moment.BEFORE), (Action.FAIL, Moment.AFTER), (Action.TEAR, Moment.BEFORE)],
 )
 def test_storage_fails_at_every_step_of_a_compaction(scene, children, action, moment):
-    """A full disk or a lost mount at any step is a clean error or a failed unit; recovery mends it, in this process."""
+    """A full disk or lost mount at any step is a clean error or a failed unit; recovery repairs it in this process."""
     steps = learn_steps(scene, children, "compact", **MERGE)
     for step, name in some(enumerate(steps)):
         if action is Action.TEAR and not name.startswith(("write_new", "replace")):
@@ -276,7 +276,7 @@ def test_storage_fails_at_every_step_of_a_compaction(scene, children, action, mo
 
 @pytest.mark.parametrize("moment", list(Moment))
 def test_storage_fails_at_every_step_of_a_recovery(scene, children, moment):
-    """A recovery that cannot write says so, holds no partition afterwards, and the next one mends all."""
+    """A recovery that cannot write says so, holds no partition afterwards, and the next one repairs all."""
     steps = learn_steps(scene, children, "compact", **MERGE)
     step = [at for at, name in enumerate(steps) if name.startswith("move")][4]
     children.run("compact", path=scene.path, fault=fault(step, "after"), **MERGE)

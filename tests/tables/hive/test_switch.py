@@ -276,7 +276,7 @@ def test_restore_killed_at_every_step(scene, children, published, moment):
 
 
 def test_keep_days(scene):
-    """Old folders go when their time is over, and only where the metastore says that nobody reads them."""
+    """Old folders go when their retention has expired, and only where the metastore says that nobody reads them."""
     open_published(scene.path).compact(HiveOptions(**MERGE, keep_days=0))
     blind = Table(scene.path).clean().to_json()
     assert (blind["files"], len(blind["left_alone"])) == (0, 2)

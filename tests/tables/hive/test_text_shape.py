@@ -204,7 +204,7 @@ def test_header_lines_below_the_first_are_counted_in_the_file(packstone, lake):
 
 
 def test_rows_that_recur_are_no_header(packstone, lake):
-    """The same row at the same place of all files is no sign, if nothing below is of another type."""
+    """The same row at the same place of all files is not a sign, if nothing below is of another type."""
     texts = [f"x{at},{at}\nsame,2\nother,3\nword,4\n".encode() for at in range(6)]
     folder = lake.text("p=1", {f"f{at}.csv": text for at, text in enumerate(texts)})
     assert packstone("compact", lake.table).code == 0

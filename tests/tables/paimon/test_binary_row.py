@@ -170,7 +170,7 @@ def test_a_cut_row_is_a_corruption(data):
 
 
 def test_a_row_of_another_arity_is_a_corruption():
-    """A key of two columns is no key of one."""
+    """A key of two columns is not a key of one."""
     with pytest.raises(CorruptionError, match="has 2 fields where 1"):
         decode_row(encode_row([1, 2], types("INT", "INT")), types("INT"))
 

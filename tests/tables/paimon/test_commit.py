@@ -471,7 +471,7 @@ def test_a_base_that_expires_while_it_is_read_is_not_a_broken_table(lake):
 
 
 def test_a_broken_base_is_reported(lake):
-    """A list that is missing though its snapshot is the newest is no race."""
+    """A list that is missing though its snapshot is the newest is not a race."""
     edits = lake.compaction()
     (lake.path / "manifest" / lake.latest()["deltaManifestList"]).unlink()
     with pytest.raises(CorruptionError, match="is missing"):

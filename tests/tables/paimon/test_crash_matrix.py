@@ -99,7 +99,7 @@ class Scene:
 
 
 def end_living_runs(path):
-    """Say that this process's own run is over."""
+    """Say that this process's own run has ended."""
     from pathlib import Path
 
     for folder in Path(runs_folder(path)).iterdir():

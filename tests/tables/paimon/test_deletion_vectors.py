@@ -88,7 +88,7 @@ MAGIC = (1581511376).to_bytes(4, "big")
 
 
 def vector(bitmap, magic=MAGIC):
-    """One vector as it stands in an index file."""
+    """One vector as it is in an index file."""
     body = magic + bitmap
     return struct.pack(">i", len(body)) + body + struct.pack(">I", zlib.crc32(body))
 

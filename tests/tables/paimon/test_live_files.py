@@ -67,7 +67,7 @@ def live(base, delta=(), **options):
 
 
 def test_deletes_cancel_adds_over_base_and_delta():
-    """What a later manifest deletes is not live, whichever list it stands in."""
+    """What a later manifest deletes is not live, whichever list it is in."""
     base = [[add("a"), add("b")], [delete("a"), add("c", bucket=1)]]
     assert live(base, [[delete("b"), add("d")]]) == {(0, 1): ["c"], (0, 0): ["d"]}
 

@@ -289,7 +289,7 @@ def test_another_format_version_is_refused():
 
 
 def test_a_file_of_another_kind_is_a_corruption():
-    """A manifest list is no manifest."""
+    """A manifest list is not a manifest."""
     io = memory()
     write_manifest_list(io, "/m", write(io, [entry("f")]), name="list")
     with pytest.raises(CorruptionError, match="/m/list"):

@@ -242,7 +242,7 @@ def test_nested_types_must_be_the_same_at_every_depth(inside, after, is_fine):
     ],
 )
 def test_lengths_that_readers_cut_or_pad_to_are_checked(before, after, lengths):
-    """Where the declared length changed, the kernel is told which values stay what they are; also of the key."""
+    """Where the declared length changed, the kernel knows which values stay what they are; also of the key."""
     old = TableSchema(id=0, fields=(DataField(id=5, name="a", type=before),), primary_keys=("a",))
     new = TableSchema(id=1, fields=(DataField(id=5, name="a", type=after),), primary_keys=("a",))
     sources = InputFiles(schema=new, schemas={}).columns_of(old)

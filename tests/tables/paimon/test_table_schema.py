@@ -100,7 +100,7 @@ def test_a_damaged_schema_is_named(data):
 
 
 def test_a_schema_of_a_newer_paimon_is_refused_by_its_type():
-    """A column of a type that we do not know is no corruption."""
+    """A column of a type that we do not know is not corruption."""
     content = SCHEMA | {"fields": [{"id": 0, "name": "g", "type": "GEOMETRY('x')"}]}
     with pytest.raises(InvalidInputError, match=r"schema-0.*GEOMETRY"):
         read_schema(table(content), "/t", 0)
