@@ -4,7 +4,6 @@ import struct
 import zlib
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from packstone.errors import CorruptionError
@@ -12,8 +11,6 @@ from packstone.storage.local import LocalFileIO
 from packstone.storage.memory import MemoryFileIO
 from packstone.tables.paimon.format.data_file import EMPTY_ROW, FileKind
 from packstone.tables.paimon.format.deletion_vectors import (
-    decode_roaring,
-    decode_roaring64,
     index_file_path,
     read_deletion_entries,
     read_deletion_vectors,
@@ -32,57 +29,10 @@ from packstone.tables.paimon.format.snapshot import Snapshot
 FIXTURES = Path(__file__).parents[2] / "testdata" / "paimon"
 
 # Serialised by CRoaring (pyroaring), which is not ours.
-GOLDEN = [
-    ([], "3a30000000000000"),
-    ([0, 1, 5, 65535], "3a300000010000000000030010000000000001000500ffff"),
-    ([3, 65536, 65540], "3a300000020000000000000001000100180000001a000000030000000400"),
-    (list(range(10, 20)), "3b300000010000090001000a000900"),
-    ([2**32 - 1], "3a30000001000000ffff000010000000ffff"),
-]
-GOLDEN_64 = "0200000000000000000000003a3000000100000000000000100000000100020000003a3000000100000000000000100000000700"
-
-
-@pytest.mark.parametrize(("positions", "data"), GOLDEN)
-def test_bitmaps_of_another_library_are_read(positions, data):
-    """Arrays, several containers, runs and the last position; bytes that follow are not touched."""
-    found, used = decode_roaring(bytes.fromhex(data) + b"more")
-    assert found.tolist() == positions
-    assert used == len(data) // 2
-
-
-def test_a_64_bit_bitmap_is_read():
-    """Upper halves of positions are put in front."""
-    assert decode_roaring64(bytes.fromhex(GOLDEN_64)).tolist() == [1, 2**33 + 7]
-
-
-def test_a_bit_set_is_read():
-    """A container of more than 4,096 positions is a bit set."""
-    positions = np.arange(0, 65536, 3)
-    bits = np.zeros(65536, dtype=np.uint8)
-    bits[positions] = 1
-    body = struct.pack("<IIHHI", 12346, 1, 7, len(positions) - 1, 16) + np.packbits(bits, bitorder="little").tobytes()
-    found, used = decode_roaring(body)
-    assert np.array_equal(found, positions + (7 << 16))
-    assert used == len(body)
-
-
-def test_runs_of_many_containers_have_offsets():
-    """From four containers on a bitmap with runs has a table of offsets too."""
-    head = struct.pack("<I", 12347 | 3 << 16) + bytes([0b1111])
-    keys = b"".join(struct.pack("<HH", key, 1) for key in range(4))
-    offsets = bytes(16)
-    runs = b"".join(struct.pack("<HHH", 1, 5, 1) for _ in range(4))
-    found, used = decode_roaring(head + keys + offsets + runs)
-    assert found.tolist() == [(key << 16) + low for key in range(4) for low in (5, 6)]
-    assert used == len(head + keys + offsets + runs)
-
-
-@pytest.mark.parametrize("data", [b"", b"\x00" * 8, bytes.fromhex("3a300000010000000000"), b"Obj\x01...."])
-def test_a_damaged_bitmap_is_a_corruption(data):
-    """Nothing is guessed."""
-    with pytest.raises(CorruptionError):
-        decode_roaring(data)
-
+SOME = bytes.fromhex("3a300000010000000000030010000000000001000500ffff")  # 0, 1, 5, 65535
+SOME_64 = bytes.fromhex(
+    "0200000000000000000000003a3000000100000000000000100000000100020000003a3000000100000000000000100000000700"
+)
 
 MAGIC = (1581511376).to_bytes(4, "big")
 
@@ -106,8 +56,8 @@ def index_file(*vectors):
 
 def test_each_data_file_gets_its_positions():
     """Vectors of both kinds are found by their ranges."""
-    sixty_four = vector(bytes.fromhex(GOLDEN_64), (1681511377).to_bytes(4, "little"))
-    io, ranges = index_file(vector(bytes.fromhex(GOLDEN[1][1])), sixty_four)
+    sixty_four = vector(SOME_64, (1681511377).to_bytes(4, "little"))
+    io, ranges = index_file(vector(SOME), sixty_four)
     found = read_deletion_vectors(io, "/t/index/i", ranges)
     assert {name: positions.tolist() for name, positions in found.items()} == {
         "f0": [0, 1, 5, 65535],
@@ -117,7 +67,7 @@ def test_each_data_file_gets_its_positions():
 
 def test_a_flipped_bit_is_noticed():
     """The checksum of each vector is checked: a wrong position would bring a deleted row back."""
-    good = vector(bytes.fromhex(GOLDEN[1][1]))
+    good = vector(SOME)
     io, ranges = index_file(good[:-6] + bytes([good[-6] ^ 1]) + good[-5:])
     with pytest.raises(CorruptionError, match="the vector of f0 is damaged"):
         read_deletion_vectors(io, "/t/index/i", ranges)
@@ -134,7 +84,7 @@ def test_a_flipped_bit_is_noticed():
 )
 def test_damage_is_named(change, why):
     """One sentence names the index file and what is wrong."""
-    io, ranges = index_file(vector(bytes.fromhex(GOLDEN[1][1])))
+    io, ranges = index_file(vector(SOME))
     change(io, ranges)
     with pytest.raises(CorruptionError, match=why):
         read_deletion_vectors(io, "/t/index/i", ranges)
@@ -142,7 +92,7 @@ def test_damage_is_named(change, why):
 
 def test_a_wrong_cardinality_is_a_corruption():
     """The manifest and the vector must agree on how many rows are deleted."""
-    io, _ = index_file(vector(bytes.fromhex(GOLDEN[1][1])))
+    io, _ = index_file(vector(SOME))
     wrong = [DeletionVectorRange(data_file="f0", offset=1, length=1, cardinality=3)]
     with pytest.raises(CorruptionError, match="has 4 rows, not 3"):
         read_deletion_vectors(io, "/t/index/i", wrong)

@@ -567,7 +567,7 @@ def test_damage_stops_everything(io, clock):
         for call in (read_latest, alter):
             with pytest.raises(CorruptionError, match=path):
                 call(io, T) if call is read_latest else call(io, clock, COMPRESSION="none")
-    io.replace(path, data.replace(b'"format_version":3', b'"format_version":9'))
+    io.replace(path, data.replace(b'"format_version":4', b'"format_version":9'))
     with pytest.raises(RefusedError, match="newer packstone"):
         alter(io, clock, COMPRESSION="none")
 

@@ -13,6 +13,8 @@ from packstone.strategy.segment_view import SegmentView, name_merged
 from packstone.tables.segments.format.columns import parse_columns
 from packstone.tables.segments.format.edits import (
     MadeMerge,
+    RowsChangedError,
+    SegmentDelete,
     SegmentFacts,
     abandon_attempt,
     alter_properties,
@@ -20,6 +22,7 @@ from packstone.tables.segments.format.edits import (
     begin_load,
     cleaned,
     delete_before,
+    delete_rows,
     delete_segments,
     finish_compaction,
     finish_load,
@@ -315,12 +318,74 @@ def test_a_compaction_that_read_other_files_conflicts():
     """The segment file that was merged must be the one that is live."""
     table = Table(loads=2)
     table.register("m", "0", "1")
-    read = {ID("0"): "load-0.json", ID("1"): "other.json"}
-    with pytest.raises(ConflictError, match="Segment 1 has changed"):
-        finish_compaction(table.status, facts(), attempt="m", output=ID("0.1"), now_ms=1, read_files=read)
-    read[ID("1")] = "load-1.json"
-    table.edit(finish_compaction, facts(), attempt="m", output=ID("0.1"), now_ms=1, read_files=read)
+    read = {ID("0"): ("load-0.json", None), ID("1"): ("other.json", None)}
+    with pytest.raises(ConflictError, match="Segment 1 cannot be merged: it has changed"):
+        finish_compaction(table.status, facts(), attempt="m", output=ID("0.1"), now_ms=1, read=read)
+    read[ID("1")] = ("load-1.json", None)
+    table.edit(finish_compaction, facts(), attempt="m", output=ID("0.1"), now_ms=1, read=read)
     assert table.ids() == "0.1"
+
+
+def deleted(table, segment, rows, *, name="d.json", content=None):
+    """A delete file for a segment as it is now, or for one that was."""
+    entry = table.status.find(ID(segment))
+    return SegmentDelete(key=entry.key, content=content or entry.content, delete_file=name, deleted_rows=rows)
+
+
+def test_a_compaction_that_read_deleted_rows_conflicts():
+    """Rows that were deleted while it ran would be live again: the merge is lost, and the next one reads them right."""
+    table = Table(loads=2)
+    table.register("m", "0", "1")
+    read = {entry.id: entry.content for entry in table.status.entries}
+    table.edit(delete_rows, [deleted(table, "1", 3)], now_ms=1)
+    with pytest.raises(ConflictError, match="Segment 1 cannot be merged: rows were deleted from it"):
+        finish_compaction(table.status, facts(), attempt="m", output=ID("0.1"), now_ms=1, read=read)
+    read[ID("1")] = ("load-1.json", "d.json")
+    table.edit(finish_compaction, facts(), attempt="m", output=ID("0.1"), now_ms=1, read=read)
+    (merged,) = table.status.entries
+    assert (merged.delete_file, merged.deleted_rows) == (None, 0)
+    assert {entry.delete_file for entry in table.retired.values()} == {None, "d.json"}
+
+
+def test_deletes_replace_the_delete_file_they_read():
+    """A second delete that did not see the first one conflicts, as does one of a segment that is gone; all or none."""
+    table = Table(loads=3)
+    stale = deleted(table, "0", 1, name="old.json")
+    table.edit(delete_rows, [deleted(table, "0", 2), deleted(table, "1", 4, name="e.json")], now_ms=1)
+    assert [entry.deleted_rows for entry in table.status.entries] == [2, 4, 0]
+    with pytest.raises(RowsChangedError, match="Segment 0 has changed since its rows were read"):
+        delete_rows(table.status, [deleted(table, "2", 1), stale], now_ms=2)
+    table.edit(delete_rows, [deleted(table, "0", 5, name="f.json")], now_ms=2)
+    gone = deleted(table, "0", 6)
+    table.edit(delete_segments, [ID("0")], now_ms=3)
+    with pytest.raises(RowsChangedError, match="Segment 0 is no longer live"):
+        delete_rows(table.status, [gone], now_ms=4)
+    assert [entry.delete_file for entry in table.retired.values()] == ["f.json"]
+
+
+def test_a_segment_without_rows_is_retired():
+    """In the same commit as its last rows; its merge is ended."""
+    table = Table(loads=2)
+    table.register("m", "0", "1")
+    table.edit(delete_rows, [deleted(table, "0", 10)], now_ms=1)
+    assert table.ids() == "1"
+    assert table.status.running == ()
+    assert [str(entry.status) for entry in table.retired.values()] == ["marked-for-delete"]
+
+
+def test_a_merge_is_not_undone_under_deleted_rows():
+    """The inputs still have the rows that were deleted from the merged segment."""
+    table = Table(loads=2)
+    table.register("m", "0", "1")
+    table.edit(delete_rows, [deleted(table, "1", 3)], now_ms=1)
+    table.edit(finish_compaction, facts(), attempt="m", output=ID("0.1"), now_ms=1)
+    made = MadeMerge(output=ID("0.1"), run="m", members=("load-0.json", "load-1.json"))
+    lists = {"retired": table.retired.values(), "history": ()}
+    back = undo_merges(table.status, [made], now_ms=2, **lists)
+    assert [entry.deleted_rows for entry in back.status.entries] == [0, 3]
+    table.edit(delete_rows, [deleted(table, "0.1", 1, name="e.json")], now_ms=2)
+    with pytest.raises(RefusedError, match=r"1 rows of segment 0\.1 were deleted after it was merged"):
+        undo_merges(table.status, [made], now_ms=3, **lists)
 
 
 def test_deleting_an_input_ends_the_compaction_of_its_group_only():

@@ -267,7 +267,7 @@ class SegmentsTable(OptimisticTable[SegmentMerge, MergeUnit, WrittenBlockFile]):
                     changed = begin_compaction(
                         changed,
                         attempt=run.id,
-                        inputs=plan.read_files,
+                        inputs=plan.read,
                         output=plan.output,
                         now_ms=now_ms(),
                         is_major=plan.merge.result.is_major,
@@ -320,7 +320,7 @@ class SegmentsTable(OptimisticTable[SegmentMerge, MergeUnit, WrittenBlockFile]):
                         attempt=run.id,
                         output=plan.output,
                         now_ms=now_ms(),
-                        read_files=plan.read_files,
+                        read=plan.read,
                     )
                 except ConflictError as conflict:
                     lost[work.part] = conflict.message

@@ -82,6 +82,7 @@ class MergeUnit:
     spec: OrderedMergeSpec
     input_bytes: int
     members: tuple[Name, ...] = ()  # the segment files of the whole merge
+    deletes: tuple[Name, ...] = ()  # the delete files of those with deleted rows
     is_staged: bool = False  # the output is a sorted run that is removed with the run's staging
     is_sorted_first: bool = False  # some inputs are such sorted runs, which are removed when the run ends
 

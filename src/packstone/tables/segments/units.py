@@ -196,9 +196,9 @@ class SegmentMerge:
         return 1
 
     @property
-    def read_files(self) -> dict[SegmentId, str]:
-        """The segment files that are read; they must be unchanged at the commit."""
-        return {entry.id: entry.segment_file or "" for entry in self.entries}
+    def read(self) -> dict[SegmentId, tuple[str | None, str | None]]:
+        """The segment files and delete files that are read; they must be unchanged at the commit."""
+        return {entry.id: entry.content for entry in self.entries}
 
     def within(self, left: Allowance) -> tuple[Self | None, str]:
         """Return the whole merge or nothing: a merge of fewer segments would be a different one."""
@@ -365,7 +365,8 @@ class MergeUnits:
                 attempt=run.id,
                 spec=spec,
                 input_bytes=piece.size_bytes,
-                members=tuple(plan.read_files.values()),
+                members=tuple(entry.segment_file or "" for entry in plan.entries),
+                deletes=tuple(entry.delete_file for entry in plan.entries if entry.delete_file is not None),
                 is_staged=is_staged,
             )
 

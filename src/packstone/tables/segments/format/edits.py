@@ -10,10 +10,12 @@ An edit is applied again on every retry, to the newest status: so each edit chec
     undo_merges         retires a run's merged segments and makes their inputs live again; all or nothing
     delete_segments     marks segments for delete; all or nothing
     delete_before       marks segments for delete that were loaded before a moment
+    delete_rows         replaces the delete files of segments; retires those without rows; all or nothing
     alter_properties    sets properties
     mark_cleaning       clean is about to remove the files of these segments
     cleaned             clean has removed them
 
+A merge of rows that were deleted meanwhile is lost: `finish_compaction` compares the delete files of its inputs, too.
 An edit that retires an input of a running compaction also ends its registration: `finish_compaction` then conflicts,
 and the merge is lost, but no rows are.
 """
@@ -189,12 +191,12 @@ def finish_compaction(
     attempt: str,
     output: SegmentId,
     now_ms: int,
-    read_files: Mapping[SegmentId, str] | None = None,
+    read: Mapping[SegmentId, tuple[str | None, str | None]] | None = None,
 ) -> Change:
     """Replace the inputs by the merged segment.
 
-    ``read_files`` are the segment files that were read; ConflictError if an input has another one now or is no longer
-    live, or if the compaction is no longer registered.
+    ``read`` is the ``content`` of the entries that were merged; ConflictError if an input has another one now or is no
+    longer live, or if the compaction is no longer registered.
     """
     running = status.find_compaction(attempt, output)
     if running is None:
@@ -206,8 +208,9 @@ def finish_compaction(
     entries = {entry.id: entry for entry in status.entries}
     inputs = [_live_input(entries, segment) for segment in running.inputs]
     for entry in inputs:
-        if read_files is not None and read_files.get(entry.id) != entry.segment_file:
-            raise ConflictError(f"Segment {entry.id} has changed since it was read; plan again.")
+        if read is not None and read.get(entry.id) != entry.content:
+            what = "rows were deleted from it" if entry.delete_file is not None else "it has changed"
+            raise ConflictError(f"Segment {entry.id} cannot be merged: {what} since it was read; plan again.")
     retired = tuple(retire(one, SegmentStatus.COMPACTED, now_ms=now_ms, merged_into=running.output) for one in inputs)
     has_bad_rows = any(entry.status is SegmentStatus.PARTIAL_SUCCESS for entry in inputs)
     merged = StatusEntry(
@@ -264,6 +267,12 @@ def undo_merges(
         if merged.id in taken:
             by = taken[merged.id].attempt
             raise RefusedError(f"Segment {merged.id} is being merged by the compaction {by}; nothing was changed.")
+        if merged.delete_file is not None:
+            raise RefusedError(
+                f"{merged.deleted_rows:,} rows of segment {merged.id} were deleted after it was merged, and would be "
+                "live again; nothing was changed.",
+                segment=str(merged.id),
+            )
         for member in _members(merge, merged, gone, history=cleaned_away):
             known = (*gone.values(), *cleaned_away.values())
             is_partial = merged.status is SegmentStatus.PARTIAL_SUCCESS and _had_bad_rows(member, known)
@@ -368,6 +377,42 @@ def delete_before(status: TableStatus, before_ms: int, *, now_ms: int) -> Change
     if not old:
         raise InvalidInputError("No segment was loaded before that time; nothing was deleted.", before_ms=before_ms)
     return _delete(status, old, now_ms=now_ms)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SegmentDelete:
+    """The deleted rows of one segment: ``content`` of its entry when they were found, and the new delete file."""
+
+    key: EntryKey
+    content: tuple[str | None, str | None]
+    delete_file: str
+    deleted_rows: int  # all of them; as many as the segment has rows: it is retired
+
+
+class RowsChangedError(ConflictError):
+    """A segment from which rows are deleted is no longer live, or other rows of it were deleted; find them again."""
+
+
+def delete_rows(status: TableStatus, deletes: Iterable[SegmentDelete], *, now_ms: int) -> Change:
+    """Replace the delete files of segments; RowsChangedError unless each segment has the content that was read."""
+    wanted = {one.key: one for one in deletes}
+    entries: list[StatusEntry] = []
+    empty: list[StatusEntry] = []
+    for entry in status.entries:
+        one = wanted.pop(entry.key, None)
+        if one is None:
+            entries.append(entry)
+            continue
+        if entry.status not in VISIBLE or entry.content != one.content:
+            raise RowsChangedError(f"Segment {entry.id} has changed since its rows were read.", segment=str(entry.id))
+        if one.deleted_rows < entry.rows:
+            entries.append(replace(entry, delete_file=one.delete_file, deleted_rows=one.deleted_rows))
+        else:
+            empty.append(entry)
+    for segment, _ in wanted:
+        raise RowsChangedError(f"Segment {segment} is no longer live.", segment=str(segment))
+    retired = tuple(retire(entry, SegmentStatus.MARKED_FOR_DELETE, now_ms=now_ms) for entry in empty)
+    return Change(status=_with_entries(status, entries), retired=retired)
 
 
 def alter_properties(status: TableStatus, changes: Mapping[str, str | None]) -> Change:

@@ -10,6 +10,7 @@
     <table>/Metadata/history/<name>.json                 segments that clean has removed
     <table>/Metadata/segments/0.1_<attempt>.json         the files of one segment
     <table>/Metadata/index/0.1_<attempt>.arrow           bounds and sizes of their row groups
+    <table>/Metadata/deletes/0.1_<commit>-<try>.json     the deleted rows of one segment
     <table>/Metadata/badrecords/7_<attempt>/             rows that a load rejected, with reasons
     <table>/Metadata/trash/<ms>/                         files that clean has moved to the trash
     <table>/Fact/Segment_0.1/part-<task>-<n>-<attempt>-<try>.parquet
@@ -121,6 +122,16 @@ def index_file_name(segment: SegmentId, attempt: str) -> str:
 def index_file_path(table: str, name: str) -> str:
     """The path of an index file, by its name in the segment file."""
     return f"{index_folder(table)}/{name}"
+
+
+def deletes_folder(table: str) -> str:
+    """The folder of delete files."""
+    return f"{table}/{METADATA_FOLDER}/deletes"
+
+
+def delete_file_path(table: str, name: str) -> str:
+    """The path of a delete file, by its name in the status."""
+    return f"{deletes_folder(table)}/{name}"
 
 
 def bad_records_folder(table: str, segment: SegmentId, attempt: str) -> str:

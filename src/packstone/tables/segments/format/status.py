@@ -17,7 +17,7 @@ is written a few times in its life. 100,000 entries take 18 MB and 0.6 s of one 
 
 The content is checked (model/codec.py): it ends in a digest, and every file name must be a plain name. A newer
 ``format_version`` is refused: acting on a partly understood status could lose rows. Formats 1 and 2 held all entries in
-the status; they are read, and the next commit writes format 3.
+the status, format 3 knew no deleted rows; they are read, and the next commit writes format 4.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ from packstone.tables.segments.format.columns import TableColumn, parse_type
 
 _T = TypeVar("_T")
 
-STATUS_FORMAT: Final = 3  # 1 had no digest, 2 no chunks
+STATUS_FORMAT: Final = 4  # 1 had no digest, 2 no chunks, 3 no delete files
 _WHOLE_FORMAT: Final = 2  # the newest format whose status contains all entries
 _MOST_IN_FILE: Final = 10_000_000  # entries of a chunk: ours have at most _LARGEST_CHUNK
 DAY_MS: Final = 86_400_000
@@ -82,8 +82,16 @@ _COLUMNS: Final[Mapping[str, frozenset[type]]] = {
     "merged_into": _TEXT | _NONE,
     "modified_ms": _NUMBER | _NONE,
     "labels": frozenset({list}),
+    "delete_file": _TEXT | _NONE,
+    "deleted_rows": _NUMBER,
 }
-_COUNTS: Final = ("load", "merges", "data_bytes", "index_bytes", "rows", "files", "bad_rows")
+_COUNTS: Final = ("load", "merges", "data_bytes", "index_bytes", "rows", "files", "bad_rows", "deleted_rows")
+# What entries of older formats lack, with the first format that has it.
+_ADDED: Final[Mapping[str, tuple[int, Callable[[], Any]]]] = {
+    "labels": (3, list),
+    "delete_file": (4, lambda: None),
+    "deleted_rows": (4, int),
+}
 _STATUSES: Final = {str(status): status for status in SegmentStatus}
 _MAX_INT: Final = 1 << 63
 # Names of files, tested all at once: one name in each line.
@@ -142,7 +150,7 @@ class StatusEntry:
     newest_load_ms: int  # when the newest load inside began; the same as load_start_ms unless merged
     data_bytes: int = 0
     index_bytes: int = 0
-    rows: int = 0
+    rows: int = 0  # in its files, deleted ones included
     files: int = 0
     bad_rows: int = 0
     segment_file: str | None = None  # a name in Metadata/segments; None: nothing was committed
@@ -151,6 +159,18 @@ class StatusEntry:
     merged_into: SegmentId | None = None
     modified_ms: int | None = None  # when it was compacted or deleted; retention counts from here
     labels: tuple[str, ...] = ()  # of the loads inside, oldest first, at most MAX_LABELS; a retired one keeps its own
+    delete_file: str | None = None  # a name in Metadata/deletes; None: no row is deleted
+    deleted_rows: int = 0  # in that file, fewer than `rows`: a segment without rows is retired
+
+    @property
+    def live_rows(self) -> int:
+        """The rows that readers see."""
+        return self.rows - self.deleted_rows
+
+    @property
+    def content(self) -> tuple[str | None, str | None]:
+        """The names of the files that determine its rows; files are never changed, so equal names mean equal rows."""
+        return self.segment_file, self.delete_file
 
     @property
     def key(self) -> EntryKey:
@@ -170,7 +190,8 @@ class StatusEntry:
     def __str__(self) -> str:
         into = f" into {self.merged_into}" if self.merged_into is not None else ""
         major = " major" if self.is_major else ""
-        size = f"{self.rows} rows {self.files} files {format_bytes(self.data_bytes)}"
+        deleted = f" ({self.deleted_rows} deleted)" if self.deleted_rows else ""
+        size = f"{self.rows} rows{deleted} {self.files} files {format_bytes(self.data_bytes)}"
         return f"{self.id} {self.status}{into}{major} {size}"
 
 
@@ -381,6 +402,8 @@ def _parse_head(data: bytes, *, path: str) -> tuple[_Plain, StoredEntries, Store
     try:
         if plain["format_version"] <= _WHOLE_FORMAT:
             _upgrade(plain)
+        for name in ("entries", "retired"):
+            _add_columns(plain.get(name), version=plain["format_version"])
         if type(plain.get("properties")) is not dict:
             raise ValueError("its properties are not an object")  # noqa: TRY301 - as all that follows
         plain["properties"] = [list(item) for item in plain["properties"].items()]
@@ -409,17 +432,19 @@ def _upgrade(plain: dict[str, Any]) -> None:
     listed: tuple[_ListedLabel, ...] = from_plain(tuple[_ListedLabel, ...], plain.pop("labels", []))
     for one in listed:
         found.setdefault(str(one.segments[-1:]), []).append(one.label)
-    columns = _with_labels(plain.get("entries"))
+    columns = _add_columns(plain.get("entries"), version=_WHOLE_FORMAT)
     if found and columns:
         ids = zip(columns["load"], columns["merges"], strict=True)
         columns["labels"] = [found.get(str((SegmentId(*segment),)), []) for segment in ids]
 
 
-def _with_labels(columns: object) -> dict[str, list[Any]]:
-    """Add the column of labels, which formats 1 and 2 did not have."""
+def _add_columns(columns: object, *, version: int) -> dict[str, list[Any]]:
+    """Add the columns that entries of an older format do not have."""
     if type(columns) is not dict or type(columns.get("load")) is not list:
         return {}  # damaged, which is reported later
-    columns["labels"] = [[] for _ in columns["load"]]
+    for name, (first, make) in _ADDED.items():
+        if version < first and name not in columns:
+            columns[name] = [make() for _ in columns["load"]]
     return columns
 
 
@@ -448,8 +473,7 @@ def dump_entries(entries: Sequence[StatusEntry], *, commit: str) -> bytes:
 def parse_entries(data: bytes, *, path: str) -> tuple[StatusEntry, ...]:
     """Parse a chunk, or a list of cleaned segments."""
     plain = parse_sealed(data, path=path, newest=STATUS_FORMAT)
-    if plain["format_version"] <= _WHOLE_FORMAT:
-        _with_labels(plain.get("entries"))
+    _add_columns(plain.get("entries"), version=plain["format_version"])
     try:
         return _from_columns(plain.get("entries"))
     except (ValueError, InvalidInputError) as error:
@@ -571,8 +595,7 @@ def _check_relations(status: TableStatus) -> None:
     if len(set(made)) < len(made):
         raise ValueError("a run merges twice into one segment")
     for entry in status.entries:
-        if entry.segment_file is None and entry.rows:
-            raise ValueError(f"segment {entry.id} has rows but no segment file")
+        _check_rows(entry)
     labels = [label for entry in status.entries for label in entry.labels]
     if len(set(labels)) < len(labels):
         raise ValueError("a label is listed twice")
@@ -580,6 +603,13 @@ def _check_relations(status: TableStatus) -> None:
         if not column.name:
             raise ValueError("a column has no name")
         parse_type(column.type_text, column=column.name)
+
+
+def _check_rows(entry: StatusEntry) -> None:
+    if entry.segment_file is None and entry.rows:
+        raise ValueError(f"segment {entry.id} has rows but no segment file")
+    if (entry.delete_file is None) != (entry.deleted_rows == 0) or entry.deleted_rows > max(0, entry.rows - 1):
+        raise ValueError(f"segment {entry.id} of {entry.rows} rows has {entry.deleted_rows} deleted ones")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -649,8 +679,9 @@ def _check_ranges(columns: Mapping[str, list[Any]]) -> None:
         least = 0 if name in _COUNTS else -_MAX_INT
         if numbers and (min(numbers) < least or max(numbers) >= _MAX_INT):
             raise ValueError(f"{name} of its entries is out of range")
-    files = [name for name in columns["segment_file"] if name is not None]
-    for names, pattern, what in ((files, _SEGMENT_FILES, "segment_file"), (columns["attempt"], _ATTEMPTS, "attempt")):
+    patterns = {"segment_file": _SEGMENT_FILES, "delete_file": _SEGMENT_FILES, "attempt": _ATTEMPTS}
+    for what, pattern in patterns.items():
+        names = [name for name in columns[what] if name is not None]
         lines = "".join(f"{name}\n" for name in names)
         if lines.count("\n") != len(names) or pattern.fullmatch(lines) is None:
             raise ValueError(f"{what} of its entries is not the name of a file")
