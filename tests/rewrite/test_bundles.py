@@ -230,10 +230,15 @@ def test_a_bundle_in_a_wrong_order_is_not_used(tmp_path, monkeypatch):
     assert pl.read_parquet(result.outputs[0].path).equals(pl.concat([pl.read_parquet(path) for path in paths]))
 
 
-def at_distance(chunk, distance):
-    """The same pages, for a footer that adds the distance again."""
-    dictionary = chunk.dictionary_offset + distance if chunk.dictionary_offset else 0
-    return chunk._replace(data_offset=chunk.data_offset + distance, dictionary_offset=dictionary)
+def with_pages_of(places, others, leaves, *, distance):
+    """The same chunks, some of them with the pages of others, for a footer that adds the distance again."""
+    fields = {name: list(values) for name, values in places._asdict().items()}
+    for leaf in leaves:
+        for name, values in others._asdict().items():
+            fields[name][leaf] = values[leaf]
+        fields["data_offsets"][leaf] += distance
+        fields["dictionary_offsets"][leaf] += distance if fields["dictionary_offsets"][leaf] else 0
+    return type(places)(**fields)
 
 
 @pytest.mark.parametrize("leaves", [{0}, {4}, None], ids=["one column", "another", "all columns"])
@@ -248,9 +253,8 @@ def test_a_bundle_that_reads_a_file_twice_is_not_used(tmp_path, monkeypatch, lea
             first.append(group)
         elif len(first) == 1:  # the second file
             first.append(group)
-            taken = range(len(group.chunks)) if leaves is None else leaves
-            twice = [at_distance(chunk, -shift) for chunk in first[0].chunks]
-            group = group._replace(chunks=[twice[at] if at in taken else one for at, one in enumerate(group.chunks)])
+            taken = range(len(group.chunks.heads)) if leaves is None else leaves
+            group = group._replace(chunks=with_pages_of(group.chunks, first[0].chunks, taken, distance=-shift))
         return write_group(group, *parts, shift=shift)
 
     monkeypatch.setattr(parquet_bundle, "_write_group", wrong)

@@ -2,6 +2,7 @@
 
 import io
 import random
+from collections import OrderedDict
 
 import duckdb
 import polars as pl
@@ -109,12 +110,11 @@ def test_a_scan_states_what_a_full_read_states(writer, tmp_path, monkeypatch):
         for number, group in enumerate(first.groups):
             stated = metadata.row_group(number)
             chunks = [stated.column(leaf) for leaf in range(metadata.num_columns)]
-            assert [chunk.data_offset for chunk in group.chunks] == [chunk.data_page_offset for chunk in chunks]
-            assert [chunk.size_bytes for chunk in group.chunks] == [chunk.total_compressed_size for chunk in chunks]
-            assert [chunk.values for chunk in group.chunks] == [chunk.num_values for chunk in chunks]
-            assert [chunk.dictionary_offset for chunk in group.chunks] == [
-                chunk.dictionary_page_offset or 0 for chunk in chunks
-            ]
+            places = group.chunks
+            assert list(places.data_offsets) == [chunk.data_page_offset for chunk in chunks]
+            assert list(places.size_bytes) == [chunk.total_compressed_size for chunk in chunks]
+            assert list(places.values) == [chunk.num_values for chunk in chunks]
+            assert list(places.dictionary_offsets) == [chunk.dictionary_page_offset or 0 for chunk in chunks]
 
 
 @pytest.mark.parametrize("writer", ["pyarrow", "page index", "int96", "polars", "duckdb"])
@@ -134,15 +134,20 @@ def test_files_of_usual_writers_are_rarely_read_in_full(writer, tmp_path, monkey
     assert len(read) <= 20
 
 
-def test_damage_is_refused_as_by_a_full_read(monkeypatch):
+@pytest.mark.parametrize("shapes", [0, 1], ids=["by chunks", "by the shape of row groups"])
+def test_damage_is_refused_as_by_a_full_read(monkeypatch, shapes):
     """Whatever byte of a footer changes, the scan refuses or states the same as a full read."""
+    monkeypatch.setattr(parquet_scan, "_SCHEMAS", OrderedDict())
+    monkeypatch.setattr(parquet_scan, "_SCANS_BEFORE_SHAPE", (1, 2) if shapes else ())
     write = by_pyarrow(store_schema=False, row_group_size=50, write_page_index=True)
-    for seed in range(8):
-        scan_footer(pa.BufferReader(write(rows_of(seed))), "a.parquet")
     data = write(rows_of(9))
+    for seed in (9, 9, 9, *range(8)):
+        scan_footer(pa.BufferReader(write(rows_of(seed))), "a.parquet")
+    (schema,) = parquet_scan._SCHEMAS.values()
+    assert bool(schema._shapes) is bool(shapes)
     length = len(footer_of(data))
     refused = passed = 0
-    for seed in range(3_000):
+    for seed in range(2_000):
         chance = random.Random(seed)
         damaged = bytearray(data)
         for _ in range(chance.choice((1, 1, 2))):
@@ -162,7 +167,7 @@ def test_a_codec_of_a_later_parquet_is_refused_after_files_with_known_ones():
     data = write(pa.table({"i": pa.array([1, 2, 3], pa.int32())}))
     scan_footer(pa.BufferReader(data), "a.parquet")
     footer = footer_of(data)
-    head = next(iter(scan_footer(pa.BufferReader(data), "a.parquet").groups[0].chunks)).head
+    head = scan_footer(pa.BufferReader(data), "a.parquet").groups[0].chunks.heads[0]
     changed = footer.replace(head, head[:-1] + bytes([14 * 2]))
     assert changed != footer
     with pytest.raises(UnfaithfulError, match="unknown codec number 14"):

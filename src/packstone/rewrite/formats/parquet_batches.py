@@ -129,7 +129,7 @@ def check_expansion(io: FileIO, path: str, file: pq.ParquetFile) -> int:
 def is_harmless(footer: ScannedFooter) -> bool:
     """Whether a file can be decoded in memory whatever its columns are, so that ``check_expansion`` need not look."""
     rows = sum(group.rows for group in footer.groups)
-    values = sum(chunk.values for group in footer.groups for chunk in group.chunks)
+    values = sum(sum(group.chunks.values) for group in footer.groups)
     return (
         values * (_LEVELS + _WIDTH) <= _MAX_GROUP_BYTES
         and rows * len(footer.kind.leaves) * _WIDTH <= _MAX_GROUP_BYTES

@@ -32,7 +32,7 @@ from packstone.rewrite.blame_file import blame_file
 from packstone.rewrite.formats.parquet_batches import is_harmless
 from packstone.rewrite.formats.parquet_checks import INT96, MAGIC
 from packstone.rewrite.formats.parquet_footer import int96_schema, open_parquet
-from packstone.rewrite.formats.parquet_scan import list_head, scan_small_file
+from packstone.rewrite.formats.parquet_scan import list_head, scan_small_file, write_number
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -151,7 +151,7 @@ class FileBundle:
         for footer in self.footers:
             groups += [_write_group(group, leaves, raw, shift=shift) for group in footer.groups]
             shift += footer.data_end - len(MAGIC)
-        rows = b"\x16" + _number(self.rows)
+        rows = b"\x16" + write_number(self.rows)
         return b"".join((prefix, rows, b"\x19", list_head(len(groups)), *groups, suffix))
 
 
@@ -181,7 +181,7 @@ def _read_alike(kind: FooterKind, other: FooterKind) -> bool:
 
 
 def _decoded_bytes(group: GroupPlace) -> int:
-    return group.rows * group.plain_bytes + _VALUE_BYTES * sum(chunk.values for chunk in group.chunks)
+    return group.rows * group.plain_bytes + _VALUE_BYTES * sum(group.chunks.values)
 
 
 def _can_bundle(footer: ScannedFooter, decoded_bytes: int) -> bool:
@@ -191,8 +191,11 @@ def _can_bundle(footer: ScannedFooter, decoded_bytes: int) -> bool:
 
 def _is_regular(footer: ScannedFooter) -> bool:
     """Whether columns without lists have a value, or a null, for each row; a group without rows may have no pages."""
-    flat = [at for at, leaf in enumerate(footer.kind.leaves) if not leaf.repetition]
-    return all(group.rows > 0 and all(group.chunks[at].values == group.rows for at in flat) for group in footer.groups)
+    flat = footer.kind.remembered.get("flat leaves")
+    if flat is None:
+        flat = [at for at, leaf in enumerate(footer.kind.leaves) if not leaf.repetition]
+        footer.kind.remembered["flat leaves"] = flat
+    return all(group.rows > 0 and all(group.chunks.values[at] == group.rows for at in flat) for group in footer.groups)
 
 
 def _has_plain_types(kind: FooterKind) -> bool:
@@ -216,35 +219,22 @@ def _parse(footer: bytes) -> pq.FileMetaData:
     return pq.read_metadata(pa.BufferReader(MAGIC + footer + len(footer).to_bytes(4, "little") + MAGIC))
 
 
-def _write_group(group: GroupPlace, leaves: tuple[int, ...], raw: frozenset[int], *, shift: int) -> bytes:
+def _write_group(group: GroupPlace, leaves: Sequence[int], raw: frozenset[int], *, shift: int) -> bytes:
     """A row group whose pages are ``shift`` bytes farther than in its file."""
+    heads, counts, _, _, _, data, dictionaries, statistics = group.chunks
     parts = [b"\x19", list_head(len(leaves))]
     for leaf in leaves:
-        head, values, plain, size, data, dictionary, statistics = group.chunks[leaf]
         parts += (
             b"\x26\x00\x1c",
-            _RAW_INT96 + head[2:] if leaf in raw else head,
-            b"\x16", _number(values), b"\x16", _number(plain), b"\x16", _number(size), b"\x26", _number(data + shift),
-        )  # fmt: skip
-        if dictionary:
-            parts += (b"\x26", _number(dictionary + shift))
-        if statistics and leaf not in raw:
-            parts += (b"\x1c" if dictionary else b"\x3c", statistics)
+            _RAW_INT96 + heads[leaf][2:] if leaf in raw else heads[leaf],
+            counts[leaf],
+            b"\x26",
+            write_number(data[leaf] + shift),
+        )
+        if dictionaries[leaf]:
+            parts += (b"\x26", write_number(dictionaries[leaf] + shift))
+        if statistics[leaf] and leaf not in raw:
+            parts += (b"\x1c" if dictionaries[leaf] else b"\x3c", statistics[leaf])
         parts.append(b"\x00\x00")
-    parts += (b"\x16", _number(group.plain_bytes), b"\x16", _number(group.rows), b"\x00")
+    parts += (b"\x16", write_number(group.plain_bytes), b"\x16", write_number(group.rows), b"\x00")
     return b"".join(parts)
-
-
-def _number(value: int) -> bytes:
-    """A number that is not negative, as thrift writes it."""
-    value <<= 1
-    if value < 1 << 7:
-        return bytes((value,))
-    if value < 1 << 14:
-        return bytes((value & 0x7F | 0x80, value >> 7))
-    out = bytearray()
-    while value >= 1 << 7:
-        out.append(value & 0x7F | 0x80)
-        value >>= 7
-    out.append(value)
-    return bytes(out)

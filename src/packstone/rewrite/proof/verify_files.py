@@ -92,24 +92,39 @@ def _count_rows(io: FileIO, path: str) -> int:
 
 def check_same_parquet_shape(io: FileIO, inputs: Sequence[str], output: str) -> None:
     """Compare what a fingerprint of rows does not cover: schema trees, key-value metadata, the writer of INT96."""
-    with open_parquet(io, output) as written:
-        tree = schema_tree(written.metadata.schema)
-        semantics = writer_semantics(written.metadata.metadata or {})
-        int96 = int96_writer(written.metadata)
-    compared: set[FooterKind] = set()  # footers of one kind have the same bytes in all that is compared here
+    tree, semantics, int96 = _read_shape(io, output)
+    compared: set[FooterKind] = set()
     for path in inputs:
         footer = scan_small_file(io, path)
         if footer is not None and footer.kind in compared:
             continue
-        with open_parquet(io, path) as original:
-            if schema_tree(original.metadata.schema) != tree:
-                raise VerificationError(f"The schema written differs from that of {path}.", file=path)
-            if writer_semantics(original.metadata.metadata or {}) != semantics:
-                raise VerificationError(f"The key-value metadata written differs from that of {path}.", file=path)
-            if int96_writer(original.metadata) != int96:
-                raise VerificationError(f"INT96 timestamps would be read differently from those of {path}.", file=path)
+        found = _shape_of_kind(io, path, footer.kind) if footer is not None else _read_shape(io, path)
+        if found[0] != tree:
+            raise VerificationError(f"The schema written differs from that of {path}.", file=path)
+        if found[1] != semantics:
+            raise VerificationError(f"The key-value metadata written differs from that of {path}.", file=path)
+        if found[2] != int96:
+            raise VerificationError(f"INT96 timestamps would be read differently from those of {path}.", file=path)
         if footer is not None:
             compared.add(footer.kind)
+
+
+_Shape = tuple[str, tuple[tuple[str, str], ...], str | None]
+
+
+def _read_shape(io: FileIO, path: str) -> _Shape:
+    """The schema tree of a file, its key-values that readers derive a meaning from, and its writer of INT96."""
+    with open_parquet(io, path) as file:
+        metadata = file.metadata
+        return schema_tree(metadata.schema), writer_semantics(metadata.metadata or {}), int96_writer(metadata)
+
+
+def _shape_of_kind(io: FileIO, path: str, kind: FooterKind) -> _Shape:
+    """The shape of a file whose footer is of a kind: the bytes that state it are the same in all of these."""
+    found: _Shape | None = kind.remembered.get("shape")
+    if found is None:
+        found = kind.remembered["shape"] = _read_shape(io, path)
+    return found
 
 
 def all_rows(

@@ -66,8 +66,8 @@ def _are_tiny(io: FileIO, paths: Sequence[str]) -> bool:
         footer = scan_small_file(io, path)
         if footer is None:
             return False
-        chunks = (chunk for group in footer.groups for chunk in group.chunks)
-        if any(has_good_pages(chunk.values, chunk.plain_bytes, pages=1) for chunk in chunks):
+        chunks = [group.chunks for group in footer.groups if group.chunks.values]
+        if any(has_good_pages(max(one.values), max(one.plain_bytes), pages=1) for one in chunks):
             return False
     return True
 
@@ -200,11 +200,9 @@ def _is_small(io: FileIO, path: str) -> bool:
 
 def _find_int96_unit(io: FileIO, parts: Sequence[FileBundle | str]) -> str:
     """The unit that can hold all INT96 values of the files."""
-    first = parts[0].paths[0] if isinstance(parts[0], FileBundle) else parts[0]
     unit = Int96Unit()
-    with open_parquet(io, first) as file:
-        if not int96_columns(file):
-            return str(unit)
+    if not _has_int96(io, parts[0]):
+        return str(unit)
     for part in parts:
         if isinstance(part, FileBundle):
             try:
@@ -215,6 +213,13 @@ def _find_int96_unit(io: FileIO, parts: Sequence[FileBundle | str]) -> str:
         for path in part.paths if isinstance(part, FileBundle) else (part,):
             unit.add(path, raw_batches(io, path))
     return str(unit)
+
+
+def _has_int96(io: FileIO, part: FileBundle | str) -> bool:
+    if isinstance(part, FileBundle):
+        return part.kind.has_int96
+    with open_parquet(io, part) as file:
+        return bool(int96_columns(file))
 
 
 _Decoded = tuple[Sequence[pa.RecordBatch], Sequence[pa.RecordBatch]]  # rows to be digested, the same to be written
