@@ -96,7 +96,8 @@ def test_no_task_waits_for_another(tasks):
 def test_caches_have_limits_of_their_own(monkeypatch):
     """Limits come from the environment or from the caller; a wrong one names its variable."""
     caches = ScanCaches.make({"footer": 10})
-    assert {name: stats.limit_bytes for name, stats in caches.stats().items()} == {"index": 512 << 20, "footer": 10}
+    limits = {name: stats.limit_bytes for name, stats in caches.stats().items()}
+    assert limits == {"index": 512 << 20, "footer": 10, "dictionary": 64 << 20}
     assert caches.footer.get_or_load("k", lambda: "value", lambda _: 11) == "value"
     assert caches.stats()["footer"].refused == 1
     caches.index.get_or_load("k", lambda: "value", lambda _: 11)

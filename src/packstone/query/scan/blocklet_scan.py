@@ -121,10 +121,10 @@ class _FileScan:
 
     def rows(self) -> Iterator[pa.RecordBatch]:
         """Yield the rows of the file that pass."""
-        if self._groups and self._wanted.expression is not None:
-            self._groups = self._opened.prune_by_bloom_filters(
-                self._wanted.expression, self._wanted.filter_schema, groups=self._groups, sure=self._must
-            )
+        expression, filter_schema = self._wanted.expression, self._wanted.filter_schema
+        for prune in (self._opened.prune_by_bloom_filters, self._opened.prune_by_dictionaries):
+            if self._groups and expression is not None:
+                self._groups = prune(expression, filter_schema, groups=self._groups, sure=self._must)
         if not self._groups:
             return
         self._opened.open(codes=any(not self._is_sure(group) for group in self._groups))

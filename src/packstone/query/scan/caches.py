@@ -1,7 +1,6 @@
-"""The caches of a process: indexes of segments (driver) and footers of Parquet files (executor).
+"""The caches of a process: indexes of segments (driver), footers and dictionaries of Parquet files (executor).
 
-Dictionaries are not cached: PyArrow decodes the dictionary of a column chunk together with its codes, and a filter is
-tested once on its entries (query/filter/evaluate.py).
+A cached dictionary serves both directions, value to code and code to value (query/scan/dictionaries.py).
 
 ``LruCache`` evicts the least recently used entries first, is bounded in bytes, and loads each key once however many
 threads request it. It evicts before it adds an entry, so its entries never exceed the limit; values that callers still
@@ -22,8 +21,8 @@ from typing import Any, Final, Generic, TypeVar
 from packstone.errors import InvalidInputError
 from packstone.model.sizes import parse_bytes
 
-# An index of a million row groups with ten columns is about 300 MB; footers are kilobytes.
-DEFAULT_BYTES: Final[Mapping[str, int]] = {"index": 512 << 20, "footer": 64 << 20}
+# An index of a million row groups with ten columns is about 300 MB; footers and most dictionaries are kilobytes.
+DEFAULT_BYTES: Final[Mapping[str, int]] = {"index": 512 << 20, "footer": 64 << 20, "dictionary": 64 << 20}
 _VARIABLES: Final[Mapping[str, str]] = {name: f"PACKSTONE_{name.upper()}_CACHE" for name in DEFAULT_BYTES}
 
 
@@ -33,6 +32,7 @@ class ScanCaches:
 
     index: LruCache[Any, Any]
     footer: LruCache[Any, Any]
+    dictionary: LruCache[Any, Any]
 
     @classmethod
     def make(cls, limits: Mapping[str, int] | None = None) -> ScanCaches:

@@ -28,6 +28,7 @@ from packstone.errors import UnreadableFileError
 from packstone.query.filter.expression import columns_of
 from packstone.query.filter.may_match import may_match, must_match
 from packstone.query.scan.bloom import BloomTest
+from packstone.query.scan.dictionaries import DictionaryTest, has_dictionary_test
 from packstone.rewrite.data_files.batches import to_column
 from packstone.rewrite.data_files.parquet_output import footer_value, has_order
 from packstone.rewrite.data_files.parquet_rows import PagedFooter, PagedGroup, open_paged
@@ -80,6 +81,31 @@ class ScannedFile:
             left = frozenset(test.choose(source, [group for group in groups if group not in sure]))
         return [group for group in groups if group in left or group in sure]
 
+    def prune_by_dictionaries(
+        self,
+        expression: Expression,
+        filter_schema: pa.Schema,
+        *,
+        groups: Sequence[int],
+        sure: frozenset[int],
+        tested: set[str] | None = None,
+    ) -> Sequence[int]:
+        """Drop the row groups that cannot hold a match by the dictionaries of columns, whose names ``tested`` gets."""
+        if len(sure) == len(groups) or not has_dictionary_test(expression):
+            return groups
+        test = DictionaryTest(
+            expression=expression,
+            filter_schema=filter_schema,
+            footer=self.footer,
+            sources=self.sources,
+            key=(self.file.path, self.file.size_bytes),
+            cache=self._caches.dictionary,
+            open=lambda: self._io.open_input(self.file.path),
+            tested=set() if tested is None else tested,
+        )
+        left = frozenset(test.choose([group for group in groups if group not in sure]))
+        return [group for group in groups if group in left or group in sure]
+
     def open(self, *, codes: bool) -> None:
         """Open the file for reading rows."""
         coded = [one for one in self.sources.values() if one in self.footer.coded] if codes else []
@@ -115,7 +141,7 @@ class ScannedFile:
         """
         names = self.stored(schema)
         spans = np.split(rows, np.flatnonzero(np.diff(rows) > _PAGE_ROWS) + 1)
-        value_us = sum(_VALUE_US + _BYTE_US * self.footer.widths[name] for name in names)
+        value_us = self.footer.value_us(names)
         decoded = min(self.footer.group_rows[group], (int(rows[-1]) // batch_rows + 1) * batch_rows)
         gain_us = value_us * decoded - _WORTH * _PAGE_US * len(names) * len(spans)
         held_bytes = sum(int(span[-1] - span[0]) + 1 for span in spans) * self.footer.row_bytes(names)
@@ -238,6 +264,7 @@ class Footer:
     widths: Mapping[str, int]  # approximate bytes of a decoded value, by column
     coded: frozenset[str]  # text columns that are dictionary-encoded, judging by their size
     missed: MissedGain = field(default_factory=MissedGain)
+    missed_us: dict[int, float] = field(default_factory=dict)  # likewise by dictionaries, by the number of the column
 
     @classmethod
     def of(cls, file: pq.ParquetFile) -> Footer:
@@ -266,6 +293,10 @@ class Footer:
     def row_bytes(self, names: Iterable[str]) -> int:
         """Approximate bytes of a decoded row of these columns."""
         return max(1, sum(self.widths[name] for name in names))
+
+    def value_us(self, names: Iterable[str]) -> float:
+        """The approximate time of decoding a row of these columns."""
+        return sum(_VALUE_US + _BYTE_US * self.widths[name] for name in names)
 
 
 def prune_groups(

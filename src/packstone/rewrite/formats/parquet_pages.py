@@ -45,6 +45,8 @@ _CHECKSUM: Final = 4
 _DETAILS_V1, _DETAILS_DICTIONARY, _DETAILS_V2 = 5, 7, 8
 _DETAILS: Final = frozenset({_DETAILS_V1, _DETAILS_DICTIONARY, _DETAILS_V2})
 _IS_COMPRESSED: Final = 7  # of the details of version 2
+_IS_SORTED: Final = 3  # of the details of a dictionary
+_FLAGS: Final = frozenset({(_DETAILS_V2, _IS_COMPRESSED), (_DETAILS_DICTIONARY, _IS_SORTED)})
 _MOST_DETAILS: Final = 6
 _MORE: Final = 0x80
 _RLE: Final = 3
@@ -135,8 +137,8 @@ def _read_usual_header(data: bytes | memoryview, at: int) -> Page | None:
     if head & 15 != STRUCT or found not in _DETAILS:
         return None
     number, head, at = _read_numbers(data, at, details)
-    if found == _DETAILS_V2 and number == _IS_COMPRESSED and head & 15 in (TRUE, FALSE):
-        is_compressed = head & 15 == TRUE
+    if (found, number) in _FLAGS and head & 15 in (TRUE, FALSE):
+        is_compressed = head & 15 == TRUE or found == _DETAILS_DICTIONARY
         head, at = data[at], at + 1
     if head or data[at]:
         return None

@@ -32,6 +32,7 @@ from packstone.query.filter.key_search import (
 from packstone.query.filter.may_match import may_match, must_match
 from packstone.query.scan.bloom import requested_columns
 from packstone.query.scan.caches import process_caches
+from packstone.query.scan.dictionaries import has_dictionary_test
 from packstone.query.scan.plan import PredicateEffect, PruneLevel, PruneReport, ScanFile, ScanPlan, Split, split_files
 from packstone.query.scan.request import DEFAULT_OPTIONS, ScanOptions, ScanRequest, fallen_behind, read_request
 from packstone.query.scan.scanned_file import ScannedFile
@@ -168,8 +169,8 @@ def plan_segment_scan(
     report = _report(request, index, kept, files=files, splits=splits, explain=options.explain)
     if options.explain:
         blooms = parse_properties(status.properties, status.columns).bloom_columns
-        level = explain_blooms(io, files, request, columns=blooms, caches=caches)
-        report = report if level is None else replace(report, levels=(*report.levels, level))
+        more = explain_data_files(io, files, request, blooms=blooms, caches=caches)
+        report = replace(report, levels=(*report.levels, *more))
     return ScanPlan(
         schema=request.schema,
         splits=splits,
@@ -423,32 +424,45 @@ def _wanted_columns(parts: Sequence[IndexPart]) -> Iterable[pa.Table]:
 
 
 _MOST_GROUPS: Final = 10_000
+_MOST_FILES: Final = 1_000
 
 
-def explain_blooms(
-    io: FileIO, files: Sequence[ScanFile], request: ScanRequest, *, columns: Collection[str], caches: ScanCaches
-) -> PruneLevel | None:
-    """Return what the bloom filters of these columns leave of a planned scan; None if the filter uses none of them.
+def explain_data_files(
+    io: FileIO, files: Sequence[ScanFile], request: ScanRequest, *, blooms: Collection[str], caches: ScanCaches
+) -> tuple[PruneLevel, ...]:
+    """Return what bloom filters and dictionaries in the data files leave of a planned scan, as far as they are used.
 
-    Only for `explain`: tasks test the bloom filters when they read. Testing them beforehand reads footers and filters,
-    but no rows.
+    Only for `explain`: tasks test them when they read. Testing them beforehand reads footers, bloom filters and
+    dictionaries, but no rows.
     """
     expression = request.expression
-    requested = sorted(requested_columns(expression, columns)) if expression is not None else []
-    if expression is None or not requested:
-        return None
+    if expression is None:
+        return ()
+    requested = ", ".join(sorted(requested_columns(expression, blooms)))
     total = sum(len(file.row_groups) for file in files)
-    names = ", ".join(requested)
-    if total > _MOST_GROUPS:
-        return PruneLevel(name="bloom filters", total=total, kept=total, how=f"of {names}: too many to test here")
-    kept = 0
+    is_too_much = total > _MOST_GROUPS or len(files) > _MOST_FILES
+    if is_too_much and requested:
+        how = f"of {requested}: too many to test here"
+        return (PruneLevel(name="bloom filters", total=total, kept=total, how=how),)
+    if is_too_much or not (requested or has_dictionary_test(expression)):
+        return ()
+    tested: set[str] = set()
+    by_bloom = by_dictionary = 0
     for file in files:
         opened = ScannedFile(io, file, request.filter_schema.names, caches=caches)
+        schema, sure = request.filter_schema, frozenset(file.must_match)
         try:
-            groups = opened.prune_by_bloom_filters(
-                expression, request.filter_schema, groups=file.row_groups, sure=frozenset(file.must_match)
-            )
+            groups = opened.prune_by_bloom_filters(expression, schema, groups=file.row_groups, sure=sure)
+            by_bloom += len(groups)
+            if groups:
+                groups = opened.prune_by_dictionaries(expression, schema, groups=groups, sure=sure, tested=tested)
+            by_dictionary += len(groups)
         finally:
             opened.close()
-        kept += len(groups)
-    return PruneLevel(name="bloom filters", total=total, kept=kept, how=f"of {names}")
+    levels = []
+    if requested:
+        levels.append(PruneLevel(name="bloom filters", total=total, kept=by_bloom, how=f"of {requested}"))
+    if tested:
+        how = f"of {', '.join(sorted(tested))}"
+        levels.append(PruneLevel(name="dictionaries", total=by_bloom, kept=by_dictionary, how=how))
+    return tuple(levels)
