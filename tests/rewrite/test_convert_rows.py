@@ -11,8 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from packstone.errors import InvalidInputError
-from packstone.rewrite.load.convert_rows import BadRecords, Converter, InputBatch, Place, to_json_lines
-from packstone.rewrite.load.convert_values import convert_values
+from packstone.rewrite.load.convert_rows import BadRecords, Converter, InputBatch, Place, convert_values, to_json_lines
 
 BAD = "bad"
 UTC = dt.UTC

@@ -22,7 +22,7 @@ from packstone.rewrite.sorted_merge.block_writer import BlockWriter
 from packstone.rewrite.merge_tree.spec import pack_schema
 from packstone.rewrite.sorted_merge.merge import merge_ordered
 from packstone.rewrite.sorted_merge.spec import BlockOutput, OrderedFile, OrderedMergeSpec
-from packstone.rewrite.sorted_merge.sorter import RowSorter
+from packstone.rewrite.sorted_merge.merge import RowSorter
 from packstone.rewrite.sorted_merge.verify import verify_ordered
 from packstone.storage.local import LocalFileIO
 

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from packstone.errors import InvalidInputError
-from packstone.rewrite.sorted_merge.sorter import RowSorter
+from packstone.rewrite.sorted_merge.merge import RowSorter
 
 
 def sort(table, sort_columns, *, memory_bytes, folder=None, batch_rows=7):

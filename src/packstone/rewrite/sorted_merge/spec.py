@@ -6,7 +6,7 @@ ascending: nulls first, strings and binaries by unsigned bytes, floats in Java's
 Nothing here depends on a table. Specs and results hold plain values only, so they can be sent as JSON (model/codec.py)
 and pickled. The functions that use them, with their modules::
 
-    RowSorter(schema, sort_columns, memory_bytes=…, temp_folder=None)               sorter.py
+    RowSorter(schema, sort_columns, memory_bytes=…, temp_folder=None)               merge.py
         .add(batch)  .sorted_batches() -> Iterator[RecordBatch]  .close()  .rows    (a context manager)
     BlockWriter(io, output, schema=…, name_file=…, row_bytes=0.0)                   block_writer.py
         .write(batch)  .close() -> tuple[WrittenBlockFile, …]  .abandon()  .rows

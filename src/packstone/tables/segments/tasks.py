@@ -49,8 +49,7 @@ from packstone.rewrite.merge_tree.spec import unpack_schema
 from packstone.rewrite.proved_unit import proved_result, removed_on_failure
 from packstone.rewrite.small_files.merge_unit import read_through
 from packstone.rewrite.sorted_merge.block_writer import BlockWriter
-from packstone.rewrite.sorted_merge.merge import merge_ordered
-from packstone.rewrite.sorted_merge.sorter import RowSorter
+from packstone.rewrite.sorted_merge.merge import RowSorter, merge_ordered
 from packstone.rewrite.sorted_merge.spec import BlockOutput, OrderedMergeSpec, WrittenBlockFile, WrittenBlocks
 from packstone.rewrite.sorted_merge.verify import (
     RowDigest,
