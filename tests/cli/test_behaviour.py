@@ -18,21 +18,9 @@ import pyarrow.parquet as pq
 import pytest
 from patience import patient
 
-PACKSTONE = str(Path(sys.executable).with_name("packstone"))
-COMMANDS = (
-    "demo",
-    "merge",
-    "health",
-    "plan",
-    "compact",
-    "verify",
-    "restore",
-    "recover",
-    "clean",
-    "history",
-    "segments",
-)
+from packstone.cli.main import COMMANDS
 
+PACKSTONE = str(Path(sys.executable).with_name("packstone"))
 OUTCOME_KEYS = [
     "format_version",
     "run",
@@ -112,28 +100,20 @@ class Terminal:
 class TestHelp:
     """Help is quick because it imports nothing heavy."""
 
-    @pytest.mark.parametrize(
-        "arguments", [[], *([command] for command in COMMANDS)], ids=lambda a: " ".join(a) or "all"
-    )
-    def test_help_imports_nothing_heavy(self, arguments, quiet_env):
+    def test_help_imports_nothing_heavy(self, quiet_env):
         """``--help`` of every command ends with 0 and without pyspark, pyarrow, SQLAlchemy, sqlglot or rich."""
         program = (
             "import sys\n"
-            "from packstone.cli.main import run\n"
-            "code = run(sys.argv[1:])\n"
+            "from packstone.cli.main import COMMANDS, run\n"
+            "codes = {run([*words, '--help']) for words in ([], *([command] for command in COMMANDS))}\n"
             "heavy = {'pyspark', 'pyarrow', 'numpy', 'sqlalchemy', 'sqlglot', 'rich', 'pandas'} & set(sys.modules)\n"
-            "print(sorted(heavy), file=sys.stderr)\n"
-            "sys.exit(code)\n"
+            "print(codes, sorted(heavy), file=sys.stderr)\n"
         )
         done = subprocess.run(
-            [sys.executable, "-c", program, *arguments, "--help"],
-            env=quiet_env,
-            capture_output=True,
-            check=False,
-            text=True,
+            [sys.executable, "-c", program], env=quiet_env, capture_output=True, check=True, text=True
         )
-        assert (done.returncode, done.stderr) == (0, "[]\n")
-        assert done.stdout.startswith("Usage: packstone")
+        assert done.stderr == "{0} []\n"
+        assert done.stdout.count("Usage: packstone") == 1 + len(COMMANDS)
 
     def test_every_option_says_what_it_does(self, packstone):
         """No option is listed without a text."""

@@ -6,8 +6,7 @@ import shlex
 import pytest
 from rich.console import Console
 
-from packstone.cli.draw_health import draw_health
-from packstone.cli.draw_outcome import draw_maps, draw_outcome
+from packstone.cli.draw import draw_health, draw_maps, draw_outcome
 from packstone.model.outcome import Cost, Outcome, SkipKind, Skipped, Status, UnitOutcome
 from packstone.pipeline.table import Table
 

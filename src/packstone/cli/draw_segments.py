@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from packstone.cli.draw_outcome import draw_engine, name_text, plain_table, short_fingerprint
+from rich.text import Text
+
+from packstone.cli.draw import draw_engine, name_text, plain_table, short_fingerprint
 from packstone.cli.output import plain_text, short_path
 from packstone.model.outcome import Outcome, Status
 from packstone.model.sizes import format_bytes, format_duration, plural
@@ -174,6 +176,4 @@ def draw_load(console: Any, report: LoadReport) -> None:
 
 
 def _head(console: Any, word: str, style: str, table: str, more: str = "") -> None:
-    from rich.text import Text
-
     console.print(Text.assemble((word, style), "  ", short_path(table), f"  {more}" if more else ""))

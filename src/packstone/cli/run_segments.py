@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from packstone.cli import options
-from packstone.cli.draw_outcome import draw_lines
+from packstone.cli.draw import draw_lines
 from packstone.cli.draw_segments import (
     draw_changes,
     draw_created,

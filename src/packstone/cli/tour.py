@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.parquet as pq
 
-from packstone.cli.draw_outcome import draw_maps
+from packstone.cli.draw import draw_maps
 from packstone.cli.output import make_console, short_path
 from packstone.errors import InvalidInputError
 from packstone.history.store import open_history

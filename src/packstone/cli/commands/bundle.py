@@ -38,7 +38,7 @@ def command(target: Path, extras: tuple[str, ...], output_format: str, debug: bo
 
 
 def _draw(console: Any, bundle: Bundle) -> None:
-    from packstone.cli.draw_outcome import draw_lines
+    from packstone.cli.draw import draw_lines
     from packstone.model.sizes import format_bytes
 
     where = {"client": "the driver here, the executors on YARN", "cluster": "the driver on YARN too"}

@@ -233,7 +233,7 @@ def _run_each(
 
 
 def _draw_left(console: Any, left: list[dict[str, str]]) -> None:
-    from packstone.cli.draw_outcome import draw_lines
+    from packstone.cli.draw import draw_lines
 
     draw_lines(console, [f"left alone  {short_path(one['table'])} is {one['why']}" for one in left])
 
@@ -287,7 +287,7 @@ def _show_outcome(outcome: Outcome, *, output_format: str, is_one_of_many: bool 
     """
 
     def draw(console: Any) -> None:
-        from packstone.cli.draw_outcome import draw_outcome
+        from packstone.cli.draw import draw_outcome
 
         draw_outcome(console, outcome)
 

@@ -26,7 +26,7 @@ def command() -> None:
 def refresh(metastore_url: str | None, history_url: str | None, output_format: str, debug: bool) -> int:  # noqa: ARG001
     """Read the metastore and update the recorded formats: add new entries, change others, remove what was dropped."""
     from packstone.catalog.metastore_database import refresh_formats
-    from packstone.cli.draw_outcome import draw_lines
+    from packstone.cli.draw import draw_lines
     from packstone.cli.output import show
     from packstone.cli.targets import metastore_address
     from packstone.pipeline.record import history_address

@@ -27,7 +27,7 @@ def command(targets: tuple[str, ...], **typed: Any) -> int:
 
     If TARGET is a folder of tables, every table in it is shown.
     """
-    from packstone.cli.draw_health import draw_health
+    from packstone.cli.draw import draw_health
     from packstone.cli.output import show
 
     found = [health for target in targets for health in _observe(target, typed)]

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from packstone.cli import options
-from packstone.cli.draw_outcome import draw_lines
 from packstone.cli.family import check_family
 from packstone.cli.output import short_path, show
 from packstone.errors import InvalidInputError
@@ -154,6 +153,7 @@ def _show_one(history_url: str | None, run: str, *, output_format: str) -> int:
 
 def _prune(history_url: str | None, *, older_than: str, dry_run: bool, yes: bool, output_format: str) -> int:
     """Delete the records of old runs after asking."""
+    from packstone.cli.draw import draw_lines
     from packstone.history.store import parse_when, prune_history
     from packstone.pipeline.record import history_address
 
@@ -214,6 +214,8 @@ def _draw_runs(console: Any, runs: tuple[RunRecord, ...]) -> None:
 
 
 def _draw_facts(console: Any, facts: RunFacts) -> None:
+    from packstone.cli.draw import draw_lines
+
     _draw_runs(console, (facts.run,))
     lines = [f"{unit.partition or '.'}: {unit.inputs} → {unit.outputs} files by {unit.how}" for unit in facts.units]
     lines += [f"left alone ({skip.kind}): {skip.what}: {skip.why}" for skip in facts.skips]

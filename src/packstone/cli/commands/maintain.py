@@ -229,7 +229,7 @@ def _request(typed: dict[str, Any]) -> CleanRequest:
 
 
 def _print(plain: dict[str, Any], lines: list[str], output_format: str) -> None:
-    from packstone.cli.draw_outcome import draw_lines
+    from packstone.cli.draw import draw_lines
     from packstone.cli.output import show
 
     show(plain, output_format=output_format, draw=lambda console: draw_lines(console, lines))

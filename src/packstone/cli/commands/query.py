@@ -19,14 +19,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from packstone.cli import options
-from packstone.cli.draw_outcome import BAR_CELLS, bar, name_text, plain_table
 from packstone.cli.output import make_console, plain_text, short_path, show
 from packstone.cli.targets import read_spark_settings
 from packstone.errors import InvalidInputError
 from packstone.model.sizes import format_bytes, plural
-from packstone.pipeline.open import open_table
-from packstone.pipeline.query import QueryEngine, query_table
-from packstone.pipeline.table import Table
 from packstone.tables.families import is_plain
 
 if TYPE_CHECKING:
@@ -36,6 +32,7 @@ if TYPE_CHECKING:
 
     from packstone.pipeline.query import TableQuery
     from packstone.pipeline.scan import ScanReport
+    from packstone.pipeline.table import Table
 
 
 @click.command("query", short_help="Query a segment or Paimon table; explain what is skipped.")
@@ -66,6 +63,8 @@ def command(path: str, statement: str, **typed: Any) -> int:
     and LIMIT, and count(*); DuckDB or Spark answers the rest of SQL. Only row groups that may contain matching rows
     are read.
     """
+    from packstone.pipeline.query import query_table
+
     table = open_scanned(path)
     return run_query(lambda given: query_table(table, statement, **given), typed)
 
@@ -119,6 +118,8 @@ def _explain(query: TableQuery, output_format: str) -> None:
 
 def open_scanned(path: str) -> Table:
     """Open a table whose rows can be scanned."""
+    from packstone.pipeline.open import open_table
+
     table = open_table(path, history=None)
     if not table.family_row.is_scanned:
         hint = "; read it with Spark or DuckDB" if is_plain(table.family_row) else ", which cannot be queried"
@@ -130,14 +131,14 @@ def open_scanned(path: str) -> Table:
 # ---- on a terminal ----
 
 MOST_ROWS = 100
-ENGINES = {QueryEngine.SCAN: "", QueryEngine.DUCKDB: "DuckDB", QueryEngine.SPARK: "Spark"}
+ENGINES = {"scan": "", "duckdb": "DuckDB", "spark": "Spark"}
 
 
-def draw_rows(
-    console: Any, schema: pa.Schema, batches: Iterable[pa.RecordBatch], *, engine: QueryEngine = QueryEngine.SCAN
-) -> None:
+def draw_rows(console: Any, schema: pa.Schema, batches: Iterable[pa.RecordBatch], *, engine: str = "scan") -> None:
     """Draw the first rows, and who answered; numbers are right-aligned."""
     from rich.text import Text
+
+    from packstone.cli.draw import name_text, plain_table
 
     table = plain_table(right=())
     for field in schema:
@@ -161,6 +162,8 @@ def draw_rows(
 def draw_scan(console: Any, report: ScanReport) -> None:
     """Draw what would be read: a line for each level of pruning, and a bar for the bytes."""
     from rich.text import Text
+
+    from packstone.cli.draw import BAR_CELLS, bar, name_text, plain_table
 
     pruned = report.pruned
     version = "snapshot" if report.family == "paimon" else "version"

@@ -24,7 +24,6 @@ import click
 from packstone.cli import options
 from packstone.cli.commands.query import open_scanned, run_query
 from packstone.errors import InvalidInputError
-from packstone.query.filter.parse_filter import shorten, tokenize
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -137,6 +136,8 @@ def _split(text: str) -> Iterator[list[Token]]:
     """The tokens of each statement."""
     from sqlglot.errors import SqlglotError
 
+    from packstone.query.filter.parse_filter import tokenize
+
     try:
         tokens = tokenize(text, what="The text")
     except SqlglotError:
@@ -155,6 +156,8 @@ def _split(text: str) -> Iterator[list[Token]]:
 
 def _in_words(tokens: list[Token], text: str) -> Iterator[Token]:
     """The tokens; sqlglot keeps what follows SHOW as one text, which is split here, at its own position."""
+    from packstone.query.filter.parse_filter import tokenize
+
     before: Token | None = None
     for token in tokens:
         if before is not None and before.token_type.name == "SHOW" and token.token_type.name == "STRING":
@@ -163,6 +166,12 @@ def _in_words(tokens: list[Token], text: str) -> Iterator[Token]:
         else:
             yield token
         before = token
+
+
+def _shorten(text: str) -> str:
+    from packstone.query.filter.parse_filter import shorten
+
+    return shorten(text)
 
 
 def _is_plain(name: str) -> bool:
@@ -418,7 +427,7 @@ class _Statement:
 
     def _ended(self, action: _Action) -> _Action:
         if self._at < len(self._tokens):
-            raise InvalidInputError(f"The statement has {shorten(self._rest())!r} after its end.")
+            raise InvalidInputError(f"The statement has {_shorten(self._rest())!r} after its end.")
         return action
 
     def _peek(self) -> str:
@@ -450,8 +459,8 @@ class _Statement:
 
     def _expected(self, what: str, *, found: str | None = None) -> NoReturn:
         word = self._peek() if found is None else found
-        where = f"not {shorten(word)!r}" if word else "but it ends"
-        raise InvalidInputError(f"The statement needs {what} after {shorten(self._before())!r}, {where}.")
+        where = f"not {_shorten(word)!r}" if word else "but it ends"
+        raise InvalidInputError(f"The statement needs {what} after {_shorten(self._before())!r}, {where}.")
 
     def _before(self) -> str:
         if self._at == 0:
@@ -459,13 +468,13 @@ class _Statement:
         return self._text[self._tokens[0].start : self._tokens[min(self._at, len(self._tokens)) - 1].end + 1]
 
     def _refuse(self, what: str, hint: str = "") -> NoReturn:
-        raise InvalidInputError(f"`packstone sql` does not support {shorten(what)}{f'; {hint}' if hint else ''}.")
+        raise InvalidInputError(f"`packstone sql` does not support {_shorten(what)}{f'; {hint}' if hint else ''}.")
 
 
 _KNOWN_LOAD: Final = (*_LOAD_OPTIONS, "BAD_RECORDS_ACTION", "HEADER", "MULTILINE", "SORT_SCOPE")
 _NOT_SUPPORTED: Final[Mapping[str, str]] = {
     "DROP TABLE": "remove the folder of the table",
-    "SHOW TABLES": "`packstone health --each DIR` describes every table of a folder",
+    "SHOW TABLES": "`packstone health DIR` describes every table of a folder",
     "INSERT INTO": "load files with LOAD DATA, or an Arrow table with table.segments.load",
     "INSERT OVERWRITE": "LOAD DATA … OVERWRITE replaces all rows",
     "CLEAN FILES": "write CLEAN FILES FOR TABLE t",

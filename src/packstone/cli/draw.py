@@ -1,4 +1,4 @@
-"""Draw the outcome of ``plan``, ``compact`` and ``merge`` on a terminal: the status first, one line for each reason.
+"""Draw outcomes and health on a terminal: the status first, one line for each reason.
 
 Long lists are cut, so that the result fits on a screen; ``--format json`` has all of it. For Paimon tables a plan shows
 the sorted runs of each bucket, which of them are merged, and the level of the output.
@@ -12,6 +12,12 @@ from itertools import groupby
 from shlex import quote
 from typing import TYPE_CHECKING, Any
 
+from rich.columns import Columns
+from rich.measure import Measurement
+from rich.panel import Panel
+from rich.table import Table
+from rich.text import Text
+
 from packstone.cli.output import plain_text, short_path
 from packstone.model.outcome import Outcome, SkipKind, Skipped, Status
 from packstone.model.sizes import ExactSize, format_bytes, format_duration, plural
@@ -22,6 +28,9 @@ from packstone.tables.families import find_family
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from rich.console import Console
+
+    from packstone.model.health import Fact, Hazard, Health, Histogram, Report, WorstParts
     from packstone.model.outcome import BucketOutcome, EngineUse, UnitOutcome
     from packstone.tables.hive.health import HiveHealth
 
@@ -53,8 +62,6 @@ _LABEL = {
 
 def draw_outcome(console: Any, outcome: Outcome) -> None:
     """Draw the outcome of plan, compact or merge."""
-    from rich.text import Text
-
     console.print(
         Text.assemble((outcome.status.value, _STYLE[outcome.status]), "  ", outcome.name or short_path(outcome.table))
     )
@@ -80,11 +87,6 @@ def draw_outcome(console: Any, outcome: Outcome) -> None:
 
 def draw_maps(console: Any, before: HiveHealth, after: HiveHealth) -> None:
     """Draw the partitions of a table before and after, side by side, a square for each file or group of files."""
-    from rich.columns import Columns
-    from rich.panel import Panel
-    from rich.table import Table
-    from rich.text import Text
-
     most = max((one.files for one in before.worst), default=1)
     frame = max((len(one.partition) for one in before.worst), default=1) + len(f"{most:,}") + 6
     cells = min(max(_MAP_CELLS[0], (console.width - 1) // 2 - frame), _MAP_CELLS[1])
@@ -269,8 +271,6 @@ def draw_buckets(console: Any, outcome: Outcome) -> None:
 
 
 def _draw_bucket(console: Any, bucket: BucketOutcome, runs: list[_Run]) -> None:
-    from rich.text import Text
-
     goal = f" → {bucket.output}" if runs[0].level else ""
     console.print(Text.assemble((plain_text(bucket.bucket), "bold"), "  ", (bucket.reason, "cyan"), goal))
     most = max(run.size_bytes for run in runs)
@@ -337,9 +337,6 @@ _GOOD_SCORE, _FAIR_SCORE = 75, 40
 
 def draw_reasons(console: Any, reasons: Iterable[tuple[str, str, str, str]]) -> None:
     """Draw one line for each (label, style, what, why); a long text wraps below its own start."""
-    from rich.table import Table
-    from rich.text import Text
-
     grid = Table.grid(padding=(0, 2))
     grid.add_column(no_wrap=True)
     grid.add_column(overflow="fold")
@@ -351,8 +348,6 @@ def draw_reasons(console: Any, reasons: Iterable[tuple[str, str, str, str]]) -> 
 
 def plain_table(*left: str, right: tuple[str, ...]) -> Any:
     """Return a table without lines: columns of names, then columns of numbers."""
-    from rich.table import Table
-
     table = Table(box=None, pad_edge=False, header_style="dim", show_edge=False)
     for name in left:
         table.add_column(name, overflow="fold")  # a truncated name would be useless
@@ -363,8 +358,6 @@ def plain_table(*left: str, right: tuple[str, ...]) -> Any:
 
 def name_text(partition: str) -> Any:
     """Return a name as printable text on one line, without markup."""
-    from rich.text import Text
-
     return Text(plain_text(partition or "."))
 
 
@@ -409,3 +402,89 @@ def draw_engine(console: Any, engine: EngineUse | None) -> None:
     """Draw which engine ran the tasks, and why."""
     if engine is not None:
         console.print(f"engine {engine}", markup=False)
+
+
+# ---- health, of every family ----
+
+_SHOWN_HAZARDS = 15
+_SHOWN_PARTS = 6
+_HISTOGRAM_CELLS = 20
+_GUTTER = 4
+
+
+def draw_health(console: Console, health: Health) -> None:
+    """Draw the state of a table."""
+    report = health.report()
+    _draw_score(console, report)
+    for fact in report.facts:
+        console.print(_fact_text(fact))
+    _draw_figures(console, report)
+    _draw_hazards(console, report.hazards)
+    for note in report.notes:
+        console.print(plain_text(note), style="dim", markup=False)
+
+
+def _draw_score(console: Console, report: Report) -> None:
+    colour = score_colour(report.score)
+    filled = round(BAR_CELLS * report.score / 100)
+    console.print(
+        Text.assemble(
+            ("health ", "bold"),
+            ("█" * filled, colour),
+            ("─" * (BAR_CELLS - filled), "dim"),
+            (f" {report.score}", f"bold {colour}"),
+            " of 100  ",
+            short_path(report.table),
+        )
+    )
+
+
+def _fact_text(fact: Fact) -> Text:
+    before, strong, after = fact.text.partition(fact.strong) if fact.strong else (fact.text, "", "")
+    return Text.assemble(plain_text(before), (plain_text(strong), "bold"), plain_text(after))
+
+
+def _draw_figures(console: Console, report: Report) -> None:
+    """Draw the histogram on the left and the worst parts on the right, or below on a narrow terminal."""
+    tables = []
+    if report.histogram is not None:
+        tables.append(_histogram_table(report.histogram))
+    if report.worst is not None:
+        tables.append(_worst_table(report.worst))
+    tables = [table for table in tables if table.row_count]
+    width = sum(Measurement.get(console, console.options, table).maximum + _GUTTER for table in tables) - _GUTTER
+    if width > console.width:
+        for table in tables:
+            console.print(table)
+    elif tables:
+        side_by_side = Table.grid(padding=(0, _GUTTER))
+        side_by_side.add_row(*tables)
+        console.print(side_by_side)
+
+
+def _histogram_table(histogram: Histogram) -> Table:
+    """Return a table with a bar for each class, from the first to the last class that is not empty."""
+    table: Table = plain_table(histogram.title, "", right=(histogram.unit,))
+    filled = [at for at, (_, count) in enumerate(histogram.counts) if count]
+    most = max((count for _, count in histogram.counts), default=0)
+    for name, count in histogram.counts[filled[0] : filled[-1] + 1] if filled else ():
+        drawn = Text(bar(count, most, cells=_HISTOGRAM_CELLS), style="cyan")
+        table.add_row(name_text(name), drawn, f"{count:,}")
+    return table
+
+
+def _worst_table(worst: WorstParts) -> Table:
+    has_scores = any(part.score is not None for part in worst.parts)
+    table: Table = plain_table(worst.title, right=(*worst.columns, "score") if has_scores else worst.columns)
+    for part in worst.parts[:_SHOWN_PARTS]:
+        score = () if part.score is None else (Text(f"{part.score}", style=score_colour(part.score)),)
+        table.add_row(name_text(part.name), *map(Text, part.cells), *score)
+    if len(worst.parts) > _SHOWN_PARTS:
+        table.add_row("[dim]…[/]")
+    return table
+
+
+def _draw_hazards(console: Console, hazards: tuple[Hazard, ...]) -> None:
+    draw_reasons(console, ((one.name, "yellow", one.where, one.evidence) for one in hazards[:_SHOWN_HAZARDS]))
+    if len(hazards) > _SHOWN_HAZARDS:
+        console.print(f"… and {len(hazards) - _SHOWN_HAZARDS:,} more hazards, see --format json", style="dim")
