@@ -1,17 +1,39 @@
-"""The entry point ``packstone``: loads a command when it is called, and maps errors to exit codes."""
+"""The entry point ``packstone``: loads a command when it is called, and maps errors to exit codes.
+
+Before a command starts and after it ends, SIGINT and SIGTERM give one sentence instead of a traceback. This begins
+before the other imports, which take most of the time until a command starts. While a command runs,
+``runs/interrupts.py`` handles the signals.
+"""
 
 from __future__ import annotations
 
-from packstone.cli.early_signals import INTERRUPTED, exit_code_of, ignore_signals
+import os
+import signal
+import sys
+
+INTERRUPTED = "Interrupted; nothing is half done."
+
+
+def exit_code_of(number: int) -> int:
+    """Return the exit code of a command that a signal ended, as a shell does: 130 for SIGINT, 143 for SIGTERM."""
+    return 128 + number
+
+
+def _end_at_once(number: int, _frame: object) -> None:
+    os.write(2, f"packstone: {INTERRUPTED}\n".encode())
+    os._exit(exit_code_of(number))
+
+
+if sys.argv[0].endswith("/packstone"):  # not if another program imports the command line
+    for _number in (signal.SIGINT, signal.SIGTERM):
+        if signal.getsignal(_number) is not signal.SIG_IGN:  # a shell makes background processes ignore SIGINT
+            signal.signal(_number, _end_at_once)
 
 # isort: split
 import contextlib
 import importlib
 import itertools
 import logging
-import os
-import signal
-import sys
 import warnings
 from typing import Any, Final
 
@@ -87,7 +109,8 @@ def main(arguments: list[str] | None = None) -> None:
     """Run the command line and exit with the documented code."""
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # NumPy would start a thread for each core; we use none of them
     code = run(sys.argv[1:] if arguments is None else arguments)
-    ignore_signals()
+    for number in (signal.SIGINT, signal.SIGTERM):  # the result is printed, and a signal at exit would change the code
+        signal.signal(number, signal.SIG_IGN)
     sys.exit(code)
 
 
