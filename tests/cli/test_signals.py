@@ -106,7 +106,7 @@ def test_a_load_whose_merge_is_interrupted(packstone, tmp_path, monkeypatch):
                 signal.raise_signal(signal.SIGTERM)
             super()._step(name, path, act, torn=torn)
 
-    for module in ("pipeline.table", "cli.run_segments"):
+    for module in ("pipeline.table", "storage.stores"):
         monkeypatch.setattr(f"packstone.{module}.open_store", lambda _: Stop(LocalFileIO()))
     done = packstone("segments", "load", seg, tmp_path / "a.csv", "--format", "json")
     assert (done.code, done.json["rows"]) == (143, 1)

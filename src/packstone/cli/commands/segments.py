@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from packstone.cli import options
+from packstone.cli.output import BarProgress, short_path, show, warn
+from packstone.cli.targets import read_engine
+from packstone.errors import InvalidInputError
+from packstone.storage.location import parse_location
+from packstone.tables.families import find_table
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from packstone.tables.segments.user_verbs import SegmentVerbs
 
 _PATH = click.argument("path", metavar="PATH")
 _SORT_SCOPE = click.Choice(["local", "global", "none"])
@@ -43,9 +53,21 @@ def command() -> None:
 @options.output_options
 def create(path: str, **typed: Any) -> int:
     """Create an empty segment table at PATH, which must be a new or an empty folder."""
-    from packstone.cli.run_segments import run_create
+    from packstone.cli.draw_segments import draw_created
+    from packstone.pipeline.open import create_table
+    from packstone.tables.segments.options import parse_properties_given
 
-    return run_create(path, typed)
+    sort_by = tuple(name.strip() for name in typed["sort_by"].split(",")) if typed["sort_by"] else ()
+    table = create_table(
+        parse_location(path).path,
+        typed["schema"],
+        sort_by=sort_by,
+        sort_scope=typed["sort_scope"],
+        properties=dict(parse_properties_given(typed["properties"])),
+    )
+    created = table.segments.describe()
+    _show(created.to_json(status="created"), typed, lambda console: draw_created(console, created))
+    return 0
 
 
 @command.command("describe", short_help="Show the columns and all properties.")
@@ -53,9 +75,11 @@ def create(path: str, **typed: Any) -> int:
 @options.output_options
 def describe(path: str, **typed: Any) -> int:
     """Show the columns of a table, its sort order, and the value in effect of every property."""
-    from packstone.cli.run_segments import run_describe
+    from packstone.cli.draw_segments import draw_description
 
-    return run_describe(path, typed)
+    found = _open(path).describe()
+    _show(found.to_json(), typed, lambda console: draw_description(console, found))
+    return 0
 
 
 @command.command("alter", short_help="Change properties; show them before and after.")
@@ -65,9 +89,14 @@ def describe(path: str, **typed: Any) -> int:
 @options.output_options
 def alter(path: str, **typed: Any) -> int:
     """Change properties of a table; existing rows stay unchanged until their segments are merged."""
-    from packstone.cli.run_segments import run_alter
+    from packstone.cli.draw_segments import draw_changes
+    from packstone.tables.segments.options import parse_properties_given
 
-    return run_alter(path, typed)
+    if not typed["properties"] and not typed["unset"]:
+        raise InvalidInputError("Nothing to change; give --property NAME=VALUE or --unset NAME.")
+    changes = _open(path).alter(dict(parse_properties_given(typed["properties"])), unset=typed["unset"])
+    _show(changes.to_json(), typed, lambda console: draw_changes(console, changes))
+    return 0
 
 
 @command.command("load", short_help="Load files as one new segment.")
@@ -127,9 +156,41 @@ def alter(path: str, **typed: Any) -> int:
 @options.output_options
 def load(path: str, inputs: tuple[str, ...], **typed: Any) -> int:
     """Load files, folders or patterns ('in/*.csv') into PATH as one new segment. Loads never wait for each other."""
-    from packstone.cli.run_segments import run_load
+    from packstone.cli.draw_segments import draw_load
+    from packstone.rewrite.load.input_files import InputFormat, InputOptions
+    from packstone.tables.segments.load_options import LoadOptions
+    from packstone.tables.segments.tasks import LoadVerify
 
-    return run_load(path, inputs, typed)
+    progress = BarProgress("loading", "tasks")
+    table = _open(path, engine=read_engine(typed), progress=progress)
+    load_options = LoadOptions(
+        overwrite=typed["overwrite"],
+        label=typed["label"],
+        sort_scope=typed["sort_scope"],
+        bad_records=typed["bad_records"],
+        zone=typed["timezone"],
+        verify=LoadVerify(typed["verify_mode"]),
+        inputs=InputOptions(
+            file_format=InputFormat(typed["input_format"]) if typed["input_format"] else None,
+            delimiter=_character(typed["delimiter"]),
+            quote=typed["quote"],
+            header=not typed["no_header"],
+            multiline=typed["multiline"],
+            null_text=typed["null_text"],
+        ),
+    )
+    try:
+        report = table.load(inputs, options=load_options)
+    finally:
+        progress.close()
+    for warning in report.warnings:
+        warn(warning)
+    _show(report.to_json(), typed, lambda console: draw_load(console, report))
+    if report.merged is not None and report.merged.interrupted:
+        what = "Interrupted: the load is done, the merge after it stopped early; continue with `packstone compact`."
+        click.echo(f"packstone: {what}", err=True)
+        return report.merged.exit_code
+    return 0
 
 
 @command.command("show", short_help="List the segments, in CarbonData's columns.")
@@ -140,9 +201,11 @@ def load(path: str, inputs: tuple[str, ...], **typed: Any) -> int:
 @options.output_options
 def show_segments(path: str, **typed: Any) -> int:
     """List the segments of a table, in CarbonData's columns."""
-    from packstone.cli.run_segments import run_show
+    from packstone.cli.draw_segments import draw_segments
 
-    return run_show(path, typed)
+    shown = _open(path).show(history=typed["with_history"], limit=typed["limit"], **_when(typed))
+    _show(shown.to_json(), typed, lambda console: draw_segments(console, shown))
+    return 0
 
 
 @command.command("versions", short_help="List the versions that can still be read.")
@@ -153,9 +216,19 @@ def show_segments(path: str, **typed: Any) -> int:
 @options.output_options
 def versions(path: str, **typed: Any) -> int:
     """List the versions that can still be read, with the operation that created each of them."""
-    from packstone.cli.run_segments import run_versions
+    from packstone.cli.draw_segments import draw_versions
+    from packstone.tables.segments.show import FAMILY
 
-    return run_versions(path, typed)
+    table = _open(path)
+    found = table.versions(limit=typed["limit"])
+    plain = {
+        "format_version": 1,
+        "table": table.path,
+        "family": FAMILY,
+        "versions": [one.to_json() for one in found],
+    }
+    _show(plain, typed, lambda console: draw_versions(console, found))
+    return 0
 
 
 @command.command("files", short_help="List the live data files, for DuckDB, Polars and others.")
@@ -164,9 +237,11 @@ def versions(path: str, **typed: Any) -> int:
 @options.output_options
 def files(path: str, **typed: Any) -> int:
     """List the live data files, one per line: the files that DuckDB, Polars and others should read."""
-    from packstone.cli.run_segments import run_files
+    from packstone.cli.draw import draw_lines
 
-    return run_files(path, typed)
+    found = _open(path).files(**_when(typed))
+    _show(found.to_json(), typed, lambda console: draw_lines(console, [one.path for one in found.files]))
+    return 0
 
 
 @command.command("delete", short_help="Delete segments by id or by date.")
@@ -178,9 +253,20 @@ def files(path: str, **typed: Any) -> int:
 @options.output_options
 def delete(path: str, **typed: Any) -> int:
     """Delete segments from the table; `clean` removes their files when their retention has expired."""
-    from packstone.cli.run_segments import run_delete
+    from packstone.cli.draw_segments import draw_delete
+    from packstone.tables.segments.options import parse_segment_ids
 
-    return run_delete(path, typed)
+    if (typed["ids"] is None) == (typed["before"] is None):
+        raise InvalidInputError("Give either --ids or --before.")
+    which: dict[str, Any] = {"ids": parse_segment_ids(typed["ids"])} if typed["ids"] else {"before": typed["before"]}
+    table = _open(path)
+    report = table.delete(**which, dry_run=True)
+    if report.segments and not typed["dry_run"]:
+        if not options.confirm(f"Delete {report.what} of {short_path(table.path)}?", yes=typed["yes"]):
+            return 0
+        report = table.delete(**which)
+    _show(report.to_json(), typed, lambda console: draw_delete(console, report))
+    return 0
 
 
 @command.command("export", short_help="Print the status as CarbonData's tablestatus.")
@@ -190,6 +276,53 @@ def delete(path: str, **typed: Any) -> int:
 @options.output_options
 def export(path: str, **typed: Any) -> int:
     """Print the table status in the format of CarbonData's `tablestatus`: one line of JSON."""
-    from packstone.cli.run_segments import run_export
+    import json
+    from pathlib import Path
 
-    return run_export(path, typed)
+    from packstone.cli.draw import draw_lines
+
+    exported = _open(path).export(**_when(typed))
+    plain = exported.to_json()
+    if typed["to_file"] is None:
+        _show(plain, typed, lambda console: console.out(exported.text, highlight=False))
+        return 0
+    target = Path(typed["to_file"])
+    try:
+        with target.open("x", encoding="utf-8") as file:
+            file.write(exported.text)
+    except FileExistsError:
+        raise InvalidInputError(f"{target} exists already; give a new file.") from None
+    entries = len(json.loads(exported.text))
+    lines = [f"wrote {entries:,} entries of version {exported.version} to {short_path(str(target.absolute()))}"]
+    _show({**plain, "file": str(target.absolute())}, typed, lambda console: draw_lines(console, lines))
+    return 0
+
+
+def _character(text: str) -> str:
+    r"""Accept ``\t`` and ``tab`` for a tab."""
+    return "\t" if text in ("\\t", "tab") else text
+
+
+def _open(path: str, **how: Any) -> SegmentVerbs:
+    from packstone.pipeline.table import Table
+    from packstone.storage.stores import open_store
+    from packstone.tables.segments.show import FAMILY
+
+    location = parse_location(path).path
+    io = open_store(location)
+    create = "with `packstone segments create`"
+    if io.stat(location) is None:
+        raise InvalidInputError(f"{location} does not exist; create it {create}.", path=location)
+    if find_table(io, location)[0].name != FAMILY:
+        raise InvalidInputError(f"{location} is not a segment table; create one {create}.", path=location)
+    return Table(location, io=io, **how).segments
+
+
+def _when(typed: dict[str, Any]) -> dict[str, Any]:
+    if typed["version"] is not None and typed["as_of"] is not None:
+        raise InvalidInputError("Give either --version or --as-of.")
+    return {"version": typed["version"], "as_of": typed["as_of"]}
+
+
+def _show(plain: dict[str, Any], typed: dict[str, Any], draw: Callable[[Any], None]) -> None:
+    show(plain, output_format=typed["output_format"], draw=draw)
