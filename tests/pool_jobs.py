@@ -43,6 +43,13 @@ def perform(attempt, _context, unit):
     )
 
 
+def perform_otherwise(_attempt, _context, unit):
+    """Say which process it was, and that this is another job."""
+    return UnitResult(
+        number=unit.number, status=UnitStatus.WRITTEN, outputs=(str(os.getpid()),), message="done by another job"
+    )
+
+
 def fail_to_load(_state):
     """Raise an error in the process that reads the job."""
     raise LookupError("There is no such code here.")
@@ -59,4 +66,5 @@ class Broken:
 
 
 TRICKS = Job(context=type(None), unit=Trick, output=str, do=perform)
+OTHERS = Job(context=type(None), unit=Trick, output=str, do=perform_otherwise)
 BROKEN = Job(context=type(None), unit=Trick, output=str, do=Broken())

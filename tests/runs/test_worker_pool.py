@@ -16,7 +16,7 @@ import pytest
 from abort_on_read import DEADLY_ROWS, aborting_env
 from paimon_lake import PaimonLake
 from patience import patient
-from pool_jobs import BROKEN, TRICKS, Trick
+from pool_jobs import BROKEN, OTHERS, TRICKS, Trick
 
 from packstone.errors import UnavailableError
 from packstone.model.limits import Budget
@@ -98,6 +98,21 @@ def test_workers_stay_for_the_next_wave(pool):
     Path(pool.staging).mkdir()
     second, _ = run(pool, [Trick(number=at) for at in range(4)])
     assert {unit["outputs"][0] for unit in second} <= {unit["outputs"][0] for unit in first}
+
+
+def test_workers_stay_for_another_job(pool):
+    """Tasks of another job are run by the same processes, each with the code of its own job."""
+    before, _ = run(pool, [Trick(number=at) for at in range(4)])
+    others, _ = run(pool, [Trick(number=at) for at in range(4)], job=OTHERS)
+    after, _ = run(pool, [Trick(number=at) for at in range(4)])
+    assert {unit["message"] for unit in others} == {"done by another job"}
+    assert "done by another job" not in {unit["message"] for unit in after}
+    pids = {unit["outputs"][0] for unit in before}
+    assert {unit["outputs"][0] for unit in (*others, *after)} <= pids
+    with pytest.raises(RuntimeError, match="There is no such code here"):
+        run(pool, [Trick(number=0), Trick(number=1)], job=BROKEN)
+    again, _ = run(pool, [Trick(number=at) for at in range(4)])
+    assert not pids & {unit["outputs"][0] for unit in again}  # an error of the pool ends its workers
 
 
 def test_the_fork_server_has_no_threads(pool):

@@ -6,8 +6,9 @@
          └───────────── one connection for each worker ──────────┘
 
 Workers are forks of a *fork server*, a fresh interpreter that has imported the code of the job, so that it is imported
-once and a worker costs milliseconds. This process is not forked: its threads, and those of the clients of HDFS and S3,
-may hold locks, which nobody would release in the fork.
+once and a worker costs milliseconds. A worker stays for the tasks of other jobs on the same store, and keeps what it
+learned: Hive's merges follow the inspection of their files. This process is not forked: its threads, and those of the
+clients of HDFS and S3, may hold locks, which nobody would release in the fork.
 
 No worker outlives this process, however it ends. The fork server kills its workers when the control socket closes, and
 the kernel kills them with the fork server. Ctrl-C and SIGTERM to the whole process group are ignored here: this process
@@ -38,12 +39,12 @@ import pyarrow as pa
 from packstone.errors import PackstoneError, UnavailableError
 from packstone.runs.deaths import MAX_DEATHS, run_task, start_python
 from packstone.runs.interrupts import finish_first
-from packstone.runs.tasks import Attempt, write_task
+from packstone.runs.tasks import Attempt, Job, write_task
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from packstone.runs.tasks import Job, Task
+    from packstone.runs.tasks import Task
     from packstone.storage.fileio import FileIO
 
 # A task holds at most 512 MB. All workers together may use half of the memory: the other half is for this process, for
@@ -114,7 +115,9 @@ class WorkerPool:
     def __init__(self, size: int) -> None:
         self.size = size
         self._server: _ForkServer | None = None
-        self._code = b""  # the job and the store that the workers have, to compare them with others
+        self._store = b""  # the store that the workers have, to compare it with others
+        self._code = b""  # the job of the tasks that are being run
+        self._jobs: dict[Connection, bytes] = {}  # the job that each worker has
         self._greeting: tuple[Any, ...] = ()  # the messages for a new worker: the first is for the fork server
         self._idle: list[Connection] = []
         self._busy: dict[Connection, _Begun] = {}
@@ -160,14 +163,14 @@ class WorkerPool:
     def _dismiss(self) -> None:
         for connection in (*self._idle, *self._busy):
             connection.close()
-        self._idle, self._busy = [], {}
+        self._idle, self._busy, self._jobs = [], {}, {}
 
     def _set_job(self, job: Job[Any, Any, Any], io: FileIO, *, formats: set[str]) -> None:
-        """Let the workers of another job or store end: new forks of the server share its imports."""
-        code = pickle.dumps((job, io))
-        if code != self._code:
+        """Let the workers of another store end; those of another job stay, and get the new one with their next task."""
+        store = pickle.dumps(io)
+        if store != self._store:
             self._dismiss()
-        self._code = code
+        self._store, self._code = store, pickle.dumps(job)
         self._greeting = (job, formats), (io, self.size < count_cores())
 
     def _begin(self, task: Task[Any, Any], tally: _Tally, *, io: FileIO, staging: str) -> None:
@@ -177,16 +180,24 @@ class WorkerPool:
         connection = self._idle.pop() if self._idle else self._start_worker()
         self._busy[connection] = _Begun(task)
         with contextlib.suppress(OSError):  # a worker that has died is noticed by `_hear`
+            if self._jobs[connection] != self._code:
+                connection.send(self._greeting[0])
+                self._jobs[connection] = self._code
             connection.send((staging, task.number, deaths))
 
     def _start_worker(self) -> Connection:
         with finish_first():
-            if self._server is not None:
-                with contextlib.suppress(OSError):
-                    return self._server.fork(self._greeting)
-                self._server.close()  # it was killed
-            self._server = _ForkServer()
-            return self._server.fork(self._greeting)
+            connection = self._fork_worker()
+        self._jobs[connection] = self._code
+        return connection
+
+    def _fork_worker(self) -> Connection:
+        if self._server is not None:
+            with contextlib.suppress(OSError):
+                return self._server.fork(self._greeting)
+            self._server.close()  # it was killed
+        self._server = _ForkServer()
+        return self._server.fork(self._greeting)
 
     def _hear(self, connection: Connection, tally: _Tally) -> None:
         """Take one message of a worker: the bytes of a finished unit, the name of a finished attempt, or an error."""
@@ -195,7 +206,7 @@ class WorkerPool:
         try:
             message = connection.recv()
         except (EOFError, OSError):
-            del self._busy[connection]
+            del self._busy[connection], self._jobs[connection]
             connection.close()
             tally.deaths[task.number] += 1
             tally.waiting.appendleft(task)
@@ -282,11 +293,7 @@ def serve(handle: int) -> NoReturn:
 
 def _fork_worker(connection: Connection, control: socket.socket) -> int:
     """Import the code of the job, then fork; a worker that ended stays a zombie, so its pid is not used again."""
-    job, formats = connection.recv()
-    if job.load_format is not None:
-        for name in formats:
-            with contextlib.suppress(Exception):  # its units report it
-                job.load_format(name)
+    job = _receive_job(connection.recv())
     server = os.getpid()
     worker = os.fork()
     if worker:
@@ -297,6 +304,16 @@ def _fork_worker(connection: Connection, control: socket.socket) -> int:
         _work(connection, job)
     finally:
         os._exit(0)
+
+
+def _receive_job(message: tuple[Job[Any, Any, Any], set[str]]) -> Job[Any, Any, Any]:
+    """Import the code of a job for the formats of its tasks."""
+    job, formats = message
+    if job.load_format is not None:
+        for name in formats:
+            with contextlib.suppress(Exception):  # its units report it
+                job.load_format(name)
+    return job
 
 
 def _end_with(server: int) -> None:
@@ -313,7 +330,11 @@ def _work(connection: Connection, job: Job[Any, Any, Any]) -> None:
     with _ErrorsTo(connection):
         io, has_idle_core = connection.recv()
         while True:
-            staging, number, deaths = connection.recv()
+            message = connection.recv()
+            if isinstance(message[0], Job):
+                job = _receive_job(message)
+                continue
+            staging, number, deaths = message
             name = f"a{os.getpid()}_{uuid.uuid4().hex[:8]}"
             attempt = Attempt(io=io, staging=staging, name=name, number=deaths, has_idle_core=has_idle_core)
             run_task(job, attempt, number, on_unit=lambda unit: connection.send(unit.input_bytes))

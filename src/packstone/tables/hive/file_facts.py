@@ -113,7 +113,7 @@ def read_file_facts(io: FileIO, directory: str, file: FileEntry, *, codec: str) 
     try:
         with io.open_input(path) as source:
             head = source.read_at(min(HEAD_BYTES, file.size_bytes), 0)
-        ending = file.name.rpartition(".")[2].lower() if "." in file.name else ""
+        ending = _ending_of(file.name)
         found = _format_of(head, ending)
         is_whole = len(head) >= file.size_bytes
         look = Inspection(
@@ -135,6 +135,15 @@ def read_file_facts(io: FileIO, directory: str, file: FileEntry, *, codec: str) 
         why = "it changed or was removed since it was listed"  # another writer is active; nothing is damaged
         return not_merged(file, FileFormat.UNKNOWN, verdict=Verdict.LEFT_ALONE, why=why)
     return not_merged(file, found, verdict=Verdict.UNREADABLE, why=why)
+
+
+def format_by_name(name: str) -> FileFormat | None:
+    """The format that a file's name suggests."""
+    return _FORMAT_OF_ENDING.get(_ending_of(name))
+
+
+def _ending_of(name: str) -> str:
+    return name.rpartition(".")[2].lower() if "." in name else ""
 
 
 def _format_of(head: bytes, ending: str) -> FileFormat:

@@ -17,7 +17,7 @@ from packstone.rewrite.small_files.merge_unit import Written, kernel_of, read_th
 from packstone.runs.reuse import FinishedUnit
 from packstone.runs.tasks import Attempt, Job, Reuse
 from packstone.storage.location import scheme_of
-from packstone.tables.hive.file_facts import FileFacts, read_file_facts
+from packstone.tables.hive.file_facts import FileFacts, format_by_name, read_file_facts
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -63,7 +63,17 @@ class FactsUnit:
     number: int
     folders: tuple[FolderFiles, ...]
     codec: str
-    input_files: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def input_files(self) -> tuple[tuple[str, str], ...]:
+        """One file of each format that the names suggest: its code is loaded before a worker starts."""
+        named = {
+            name: f"{folder.directory}/{file.name}"
+            for folder in self.folders
+            for file in folder.files
+            if (name := format_by_name(file.name)) is not None
+        }
+        return tuple((path, name) for name, path in named.items())
 
     @property
     def input_bytes(self) -> int:
@@ -154,7 +164,7 @@ HIVE_JOB: Final = Job(
     reuse=Reuse(do=reuse_merge, identity=_identity, output_path=_output_path),
     load_format=kernel_of,
 )
-FACTS_JOB: Final = Job(context=type(None), unit=FactsUnit, output=InspectedFiles, do=read_facts)
+FACTS_JOB: Final = Job(context=type(None), unit=FactsUnit, output=InspectedFiles, do=read_facts, load_format=kernel_of)
 
 
 # ---- measure reading the same rows from the originals and from the merged files ----
