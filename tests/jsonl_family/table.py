@@ -10,8 +10,8 @@ from jsonl_family.manifest import DataFile, Manifest, publish, read_versions
 from jsonl_family.options import JsonlOptions
 from jsonl_family.tasks import JSONL_JOB, JsonlContext, JsonlUnit
 from jsonl_family.upkeep import JsonlClean, JsonlHealth
-from packstone.errors import RefusedError
-from packstone.model.maintenance import ProvedUnit, RestorePlan, ToProve
+from packstone.errors import InvalidInputError, RefusedError
+from packstone.model.maintenance import CheckedPart, Damage, ProvedUnit, RestorePlan, TableCheck, ToProve
 from packstone.model.outcome import SkipKind, Skipped, UnitOutcome
 from packstone.model.unit import How
 from packstone.model.work import Commit, PlannedPart, Totals, WaveLimits, WholePart
@@ -23,7 +23,7 @@ from packstone.tables.optimistic import OptimisticTable
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from packstone.model.maintenance import CleanRequest, PublishedRun
+    from packstone.model.maintenance import CheckRequest, CleanRequest, PublishedRun
     from packstone.model.work import Work
     from packstone.runs.folder import Run, WaveRecord
     from packstone.storage.fileio import FileIO
@@ -242,6 +242,21 @@ class JsonlTable(OptimisticTable[JsonlPlan, JsonlUnit, DataFile]):
         publish(self.io, self.root, edit, run=run.id, restores=plan.run)
         run.note_published()
         return plan
+
+    def check(self, request: CheckRequest) -> TableCheck:
+        """Every file must have the recorded size; nothing more is recorded."""
+        if request.version is not None:
+            raise InvalidInputError("Older versions of JSON-lines tables are not checked; leave out --version.")
+        latest = self.latest()
+
+        def parts() -> Iterator[CheckedPart[JsonlUnit]]:
+            for file in latest.files:
+                found = self.io.stat(path := f"{self.root}/{file.key}")
+                size = None if found is None else found.size_bytes
+                damage = () if size == file.size_bytes else (Damage(file=path, why=f"it has {size} bytes"),)
+                yield CheckedPart(files=1, size_bytes=file.size_bytes, rows=file.rows, damage=damage)
+
+        return TableCheck(version=latest.version, parts=parts(), job=self.job)
 
     def plan_clean(self, request: CleanRequest) -> JsonlClean:
         """Kept files whose time is up, and what dead runs left."""

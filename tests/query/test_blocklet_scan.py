@@ -24,6 +24,9 @@ SCHEMA = pa.schema([
 ])  # fmt: skip
 
 
+WITHOUT_LATER = (ColumnSource(target="later", source=None),)
+
+
 def write(path, rows, *, group_rows, first=0, **options):
     """A file without the column `later`, in which `wide` is still narrow; `u` differs in every row."""
     table = pa.table({
@@ -63,7 +66,7 @@ def test_every_size_of_row_group_and_batch_gives_the_same_rows(tmp_path, where, 
     """Row groups are tested together or alone, batches end anywhere: the rows are the same, in the file's order."""
     path = str(tmp_path / "f.parquet")
     table = write(path, 2000, group_rows=group_rows)
-    file = ScanFile(path=path, size_bytes=1)
+    file = ScanFile(path=path, size_bytes=1, columns=WITHOUT_LATER)
     columns = ["tags", "u", "later", "s", "wide", "id"]
     found = scan([file], columns=columns, where=where, batch_rows=batch_rows)
     keep = {
@@ -161,7 +164,7 @@ def test_few_rows_of_a_big_row_group_are_read_by_page(tmp_path, where, monkeypat
     """The same rows, nested columns and missing ones included; what is not few is read as ever."""
     path = str(tmp_path / "f.parquet")
     write(path, 100_000, group_rows=100_000, data_page_size=1 << 14)
-    file = ScanFile(path=path, size_bytes=1)
+    file = ScanFile(path=path, size_bytes=1, columns=WITHOUT_LATER)
     columns = [["u", "later", "s", "wide", "id"], ["s", "u", "x"], ["u", "tags", "x"], ["id"]]
     fast = [scan([file], columns=some, where=where, batch_rows=20_000) for some in columns]
     monkeypatch.setattr("packstone.query.scan.blocklet_scan._FEW_ROWS", 0)

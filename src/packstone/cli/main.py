@@ -53,6 +53,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "explain": ("explain:command", "Show what a strategy picks on an imagined table, and why."),
     "simulate": ("simulate:command", "Simulate loads: what a strategy writes, reads and stores."),
     "verify": ("maintain:verify", "Verify a run again from the files that still exist."),
+    "check": ("maintain:check", "Check that all files exist and are what was written."),
     "restore": ("maintain:restore", "Undo exactly one run."),
     "recover": ("maintain:recover", "Finish or undo the half-done work of a killed run."),
     "clean": ("maintain:clean", "Remove expired backups, leftover files, snapshots, segments."),

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Generic, Protocol
 
+from packstone.errors import CorruptionError, PackstoneError, RefusedError
 from packstone.model.outcome import UnitOutcome
 from packstone.model.unit import OutputT
 from packstone.model.work import UnitT
@@ -49,6 +51,62 @@ class CleanRequest:
     def given(self) -> tuple[str, ...]:
         """The names of the requested values."""
         return tuple(name for name in self.__slots__ if getattr(self, name) not in (None, False))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckRequest:
+    """Which version to check, and whether to read all data."""
+
+    version: int | None = None  # None: the newest; only families with versions accept another one
+    deep: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Damage:
+    """A file that is missing, or is not what was written."""
+
+    file: str
+    why: str
+
+    def __str__(self) -> str:
+        return self.why if self.file in self.why else f"{self.file}: {self.why}"
+
+    @classmethod
+    def of(cls, error: PackstoneError, file: str = "") -> Damage:
+        """The damage that an error describes; ``file`` if the error names none."""
+        named = str(error.facts.get("file") or error.facts.get("path") or file)
+        return cls(file=named, why=error.message.rstrip("."))
+
+
+def damage_in(file: str, act: Callable[[], object]) -> Iterator[Damage]:
+    """Yield the damage that an attempt to read a file reports, if any."""
+    try:
+        act()
+    except (CorruptionError, RefusedError) as error:
+        yield Damage.of(error, file)
+    except FileNotFoundError:
+        yield Damage(file=file, why="it is missing")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckedPart(Generic[UnitT]):
+    """A part of a table whose metadata were checked, and the units that check its data files."""
+
+    files: int = 0
+    size_bytes: int = 0
+    rows: int = 0
+    damage: tuple[Damage, ...] = ()
+    units: tuple[UnitT, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableCheck:
+    """A check that has begun: ``parts`` are checked while they are consumed."""
+
+    version: int | None
+    parts: Iterator[CheckedPart[Any]]
+    job: Any  # runs.tasks.Job whose units are those of the parts, and whose outputs are Damage
+    context: Any = None  # of the job
 
 
 class CleanPlan(Protocol):

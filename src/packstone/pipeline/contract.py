@@ -17,7 +17,16 @@ from packstone.model.work import DetailT, PlanT, UnitT
 
 if TYPE_CHECKING:
     from packstone.model.health import Health
-    from packstone.model.maintenance import CleanPlan, CleanRequest, PublishedRun, Recovered, RestorePlan, ToProve
+    from packstone.model.maintenance import (
+        CheckRequest,
+        CleanPlan,
+        CleanRequest,
+        PublishedRun,
+        Recovered,
+        RestorePlan,
+        TableCheck,
+        ToProve,
+    )
     from packstone.model.outcome import Skipped, UnitOutcome
     from packstone.model.work import Commit, PlannedPart, Totals, WaveLimits, Work
     from packstone.runs.folder import Run
@@ -155,6 +164,10 @@ class FamilyTable(Protocol[PlanT, UnitT, OutputT, DetailT]):
 
     def measure_reads(self, run_id: str) -> tuple[dict[str, object], ...]:
         """Measure reads of a run's merged files and of their inputs, in turns; () where the family cannot."""
+        ...
+
+    def check(self, request: CheckRequest) -> TableCheck:
+        """Begin to check that all files of a version exist and are what was written; changes nothing."""
         ...
 
     def plan_clean(self, request: CleanRequest) -> Any:

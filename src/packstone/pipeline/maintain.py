@@ -1,25 +1,36 @@
-"""The verbs around a compaction, for every family: recover, clean, verify, restore, and clean every recorded table."""
+"""The verbs around a compaction, for every family: recover, verify, check, restore, clean, also of all tables."""
 
 from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from packstone.errors import InvalidInputError, PackstoneError, storage_sentence
+from packstone.model.maintenance import Damage
 from packstone.model.unit import UnitStatus
 from packstone.pipeline.open import METASTORE_VARIABLE, open_catalog
 from packstone.pipeline.record import open_current_history
 from packstone.pipeline.table import Table
 from packstone.runs.folder import RunFolders, is_run_id, list_names
 from packstone.runs.interrupts import finish_first
-from packstone.runs.tasks import pack_units, prove_job
+from packstone.runs.state_folder import make_scratch
+from packstone.runs.tasks import check_done, pack_units, prove_job
 from packstone.storage.stores import open_store
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from packstone.model.maintenance import CleanPlan, CleanRequest, Recovered, RestorePlan, ToProve
+    from packstone.model.maintenance import (
+        CheckedPart,
+        CheckRequest,
+        CleanPlan,
+        CleanRequest,
+        Recovered,
+        RestorePlan,
+        TableCheck,
+        ToProve,
+    )
     from packstone.model.outcome import EngineUse
     from packstone.model.unit import UnitResult
     from packstone.pipeline.contract import FamilyTable
@@ -143,6 +154,101 @@ def verify(table: AnyTable, run_id: str, begin: Callable[[], Run], *, engine: En
         rows=sum(one.rows for one, _ in claims),
         engine=engine.used,
     )
+
+
+_CHECKED_AT_ONCE: Final = 2_000  # units
+_LISTED_DAMAGE: Final = 1_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckReport:
+    """What a check of a table has found."""
+
+    table: str
+    family: str
+    version: int | None
+    deep: bool
+    files: int
+    bytes: int
+    rows: int
+    damaged: int
+    damage: tuple[Damage, ...]  # at most a thousand
+    engine: EngineUse | None = None  # None if no data file was read
+
+    def to_json(self) -> dict[str, Any]:
+        """The documented keys."""
+        return {
+            "format_version": 1,
+            "table": self.table,
+            "family": self.family,
+            "version": self.version,
+            "status": "damaged" if self.damaged else "sound",
+            "deep": self.deep,
+            "files": self.files,
+            "bytes": self.bytes,
+            "rows": self.rows,
+            "damaged": self.damaged,
+            "damage": [{"file": one.file, "why": one.why} for one in self.damage],
+            "engine": None if self.engine is None else self.engine.to_json(),
+        }
+
+
+def check(table: AnyTable, request: CheckRequest, *, family: str, engine: Engine, staging: str) -> CheckReport:
+    """Check a version of a table: metadata here, data files on the engine, some thousand at a time."""
+    begun = table.check(request)
+    files = size_bytes = rows = count = damaged = 0
+    damage: list[Damage] = []
+    for parts in _batches(begun.parts):
+        units = [unit for part in parts for unit in part.units]
+        found = [one for part in parts for one in part.damage]
+        if units:
+            count += 1
+            scratch = f"{staging}/check-{count:04d}"
+            make_scratch(table.io, scratch, root=table.root, state=table.state)
+            read_bytes = sum(unit.input_bytes for unit in units) if request.deep else 0  # else footers only
+            engine.expect(begun.job, files=sum(part.files for part in parts), size_bytes=read_bytes)
+            found += _check_units(begun, units, engine=engine, staging=scratch)
+        files += sum(part.files for part in parts)
+        size_bytes += sum(part.size_bytes for part in parts)
+        rows += sum(part.rows for part in parts)
+        damaged += len(found)
+        damage += found[: _LISTED_DAMAGE - len(damage)]
+    return CheckReport(
+        table=table.path,
+        family=family,
+        version=begun.version,
+        deep=request.deep,
+        files=files,
+        bytes=size_bytes,
+        rows=rows,
+        damaged=damaged,
+        damage=tuple(damage),
+        engine=engine.used if count else None,
+    )
+
+
+def _batches(parts: Iterable[CheckedPart[Any]]) -> Iterator[list[CheckedPart[Any]]]:
+    batch: list[CheckedPart[Any]] = []
+    units = 0
+    for part in parts:
+        batch.append(part)
+        units += len(part.units)
+        if units >= _CHECKED_AT_ONCE:
+            yield batch
+            batch, units = [], 0
+    yield batch
+
+
+def _check_units(begun: TableCheck, units: Sequence[Any], *, engine: Engine, staging: str) -> list[Damage]:
+    tasks = pack_units(units, context=begun.context, parallelism=engine.parallelism)
+    found: list[Damage] = []
+    for result in engine.run(begun.job, tasks, staging=staging, what="check", on_progress=_no_report):
+        if result.status is UnitStatus.UNREADABLE:  # its process died with this file
+            found.append(Damage(file=result.blamed, why=result.message.rstrip(".")))
+        else:
+            check_done(result)
+            found += result.outputs
+    return found
 
 
 def _no_report(_units: int, _size_bytes: int) -> None:

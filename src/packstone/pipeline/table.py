@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Self
 from packstone.errors import InvalidInputError, PackstoneError
 from packstone.history.spool import table_spool
 from packstone.model.limits import Budget, Filters
-from packstone.model.maintenance import CleanRequest
+from packstone.model.maintenance import CheckRequest, CleanRequest
 from packstone.model.outcome import Skipped, Status
 from packstone.pipeline.compact import Admission, Compaction, Tally, outside_hours
 from packstone.pipeline.outcome import Answer, PlanSketch
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from packstone.model.times import Moment
     from packstone.model.work import PlannedPart
     from packstone.pipeline.contract import FamilyTable
-    from packstone.pipeline.maintain import RecoverReport, VerifyReport
+    from packstone.pipeline.maintain import CheckReport, RecoverReport, VerifyReport
     from packstone.pipeline.record import RecordedRun
     from packstone.pipeline.scan import Scan
     from packstone.query.filter.expression import Expression
@@ -352,6 +352,21 @@ class Table:
         try:
             report = maintain.verify(table, run, lambda: self._run(table, "verify"), engine=engine)
             return replace(report, read_times=table.measure_reads(run)) if measure_read else report
+        finally:
+            engine.close()
+
+    def check(self, *, version: int | None = None, deep: bool = False) -> CheckReport:
+        """Check that all files of a version exist and are what was written, and that metadata and data agree.
+
+        Metadata, sizes and the footers of data files are checked; ``deep`` also reads all data. Nothing is changed.
+        """
+        from packstone.pipeline import maintain
+
+        table, engine = self.open(), LazyEngine(self._engine)
+        request = CheckRequest(version=version, deep=deep)
+        try:
+            with self._scratch(table) as staging:
+                return maintain.check(table, request, family=self.family, engine=engine, staging=staging)
         finally:
             engine.close()
 

@@ -112,6 +112,15 @@ def _check_real_folders(io: FileIO, state: str) -> None:
             )
 
 
+def make_scratch(io: FileIO, folder: str, *, root: str, state: str) -> None:
+    """Make a folder for tasks that change nothing, in the state folder of a table or anywhere else."""
+    if folder.startswith(f"{state}/"):
+        make_state_folder(io, root, state)
+        make_staging(io, state, folder)
+    else:
+        io.make_dirs(folder, like=PRIVATE)
+
+
 def make_staging(io: FileIO, state: str, folder: str) -> None:
     """Make a folder for unpublished files that only its owner may enter, because it holds rows of any partition."""
     io.make_dirs(f"{state}/staging")

@@ -93,11 +93,9 @@ def test_health_lists_folders_and_looks_at_no_file(lake, monkeypatch):
     """What it costs grows with the number of segments, not of files."""
     looked = []
     monkeypatch.setattr(LocalFileIO, "stat", lambda self, path: looked.append(path), raising=True)
-    monkeypatch.setattr(
-        "packstone.tables.segments.missing_files.read_segment", lambda *_: pytest.fail("read a segment file")
-    )
+    monkeypatch.setattr("packstone.tables.segments.damage.read_segment", lambda *_: pytest.fail("read a segment file"))
+    from packstone.tables.segments.damage import find_wrong_files
     from packstone.tables.segments.format.status import parse_status
-    from packstone.tables.segments.missing_files import find_wrong_files
 
     path = max((lake.path / "Metadata/status").glob("*.json"))
     status = parse_status(path.read_bytes(), path=str(path))

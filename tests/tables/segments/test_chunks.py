@@ -182,8 +182,11 @@ def test_clean_removes_the_chunks_of_removed_versions():
     assert not {f"{T}/{file.path}" for file in plan.metadata} & kept
     remove_expired(io, replace(plan, versions=range(0), segments=()), clock=clock)
     assert chunk_names(io) == kept
-    for version in list_versions(io, T):
+    *before, by_clean = list_versions(io, T)
+    assert len(before) == 5
+    for version in before:
         assert read_version(io, T, version).entries == state[version]
+    assert read_version(io, T, by_clean).entries == state[before[-1]]
 
 
 def named(io, version):
@@ -191,6 +194,47 @@ def named(io, version):
     head = read_head(io, T, version)
     live_ones = {f"{entries_folder(T)}/{one.name}" for one in head.live.chunks}
     return live_ones | {f"{retired_folder(T)}/{one.name}" for one in head.retired.chunks}
+
+
+class Sleeping(MemoryFileIO):
+    """Runs something else between a commit's new chunk and its version, as if the machine had slept in between."""
+
+    meanwhile = None
+
+    def write_new(self, path, data, **options):
+        """Wait for what happens meanwhile, once, then write."""
+        folder = f"{T}/Metadata/status/"
+        if self.meanwhile is not None and path.startswith(folder) and any(self.list_dir(entries_folder(T))):
+            meanwhile, self.meanwhile = self.meanwhile, None
+            meanwhile()
+        super().write_new(path, data, **options)
+
+
+@pytest.mark.parametrize("is_published", [False, True], ids=["before it publishes", "after it published"])
+def test_clean_never_removes_the_chunk_of_a_commit_that_slept_for_days(is_published):
+    """A commit has written its chunk and sleeps; a clean takes the chunk for a leftover. No entry is lost."""
+    io = Sleeping()
+    segment_create(io, T)
+    clock = segment_clock(new_id=lambda: uuid.uuid4().hex[:16])
+    later = replace(clock, now_ms=lambda: clock.now_ms() + 2 * DAY_MS)
+    plans = []
+
+    def clean():
+        found = plan_clean(io, T, now_ms=later.now_ms())
+        plans.append(replace(found, attempts=()))  # a process that sleeps is not dead
+        assert [file.path for file in plans[0].metadata], "the chunk looks unused"
+        if not is_published:
+            remove_expired(io, plans[0], clock=later)
+
+    for number in range(16):
+        if number == 15:
+            io.meanwhile = clean
+        segment_load(io, T, clock=clock)
+    if is_published:
+        remove_expired(io, plans[0], clock=later)
+    status = read_version(io, T, list_versions(io, T)[-1])
+    assert [one.id.load for one in status.entries] == list(range(16))
+    assert named(io, status.version) <= chunk_names(io)
 
 
 READ = """

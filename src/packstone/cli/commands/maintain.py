@@ -1,8 +1,8 @@
-"""``packstone verify``, ``restore``, ``recover`` and ``clean``: what comes after a run, or instead of its end."""
+"""``packstone verify``, ``check``, ``restore``, ``recover`` and ``clean``: what comes after a run."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -12,6 +12,8 @@ from packstone.cli.family import FamilyCommand
 if TYPE_CHECKING:
     from packstone.model.maintenance import CleanRequest
     from packstone.pipeline.maintain import CleanAllReport
+
+_SHOWN_DAMAGE: Final = 50
 
 
 @click.command("verify", cls=FamilyCommand, short_help="Verify a run again from the files that still exist.")
@@ -48,6 +50,41 @@ def verify(run: str, target: str | None, history_url: str | None, measure_read: 
     lines += [f"engine {report.engine}"] if report.engine is not None else []
     _print(report.to_json(), lines, typed["output_format"])
     return 1 if report.problems else 0
+
+
+@click.command("check", cls=FamilyCommand, short_help="Check that all files exist and are what was written.")
+@click.argument("target")
+@click.option(
+    "--version", type=click.IntRange(min=1), default=None, help="Check this version (segment and Paimon tables)."
+)
+@click.option("--deep", is_flag=True, help="Also read all rows, and compare them with what is recorded.")
+@options.metastore_option
+@options.engine_options
+@options.output_options
+def check(target: str, *, version: int | None, deep: bool, **typed: Any) -> int:
+    """Check the files of TARGET; change nothing. The exit code is 1 if a file is damaged.
+
+    Every file that the newest version names must exist, and have its size and checksum; what is recorded about data
+    files must agree with their footers, and with --deep with their rows: numbers of rows, smallest and largest values,
+    nulls, sort order.
+
+    Hive directories record nothing about their files: files that cannot be read and swaps that stopped half-way are
+    reported.
+    """
+    from packstone.cli.targets import open_target
+    from packstone.model.sizes import format_bytes, plural
+
+    with open_target(target, typed, to_merge=False) as table:
+        report = table.check(version=version, deep=deep)
+    of = "" if report.version is None else f"version {report.version:,}: "
+    read = "all data" if deep else "metadata, sizes and footers"
+    checked = f"{of}{plural(report.files, 'file')}, {format_bytes(report.bytes)}; checked {read}"
+    lines = [f"DAMAGED  {one}" for one in report.damage[:_SHOWN_DAMAGE]]
+    if report.damaged > _SHOWN_DAMAGE:
+        lines.append(f"… and {report.damaged - _SHOWN_DAMAGE:,} more; --format json lists them")
+    found = f"{report.damaged:,} damaged" if report.damaged else "no damage found"
+    _print(report.to_json(), [*lines, f"{checked}: {found}"], typed["output_format"])
+    return 1 if report.damaged else 0
 
 
 @click.command("restore", cls=FamilyCommand, short_help="Undo exactly one run.")

@@ -69,6 +69,9 @@ class ScannedFile:
         named = {column.target: column.source for column in file.columns}
         present = set(self.footer.schema.names)
         self.sources = {name: named.get(name, name if name in present else None) for name in needed}
+        lost = [name for name, source in self.sources.items() if source is None and name not in named]
+        if lost:  # where a column may be missing, the plan says so; nulls in its place would be lost values
+            raise UnreadableFileError(f"{file.path} has no column {lost[0]}, so it is damaged.", file=file.path)
 
     def prune_by_bloom_filters(
         self, expression: Expression, filter_schema: pa.Schema, *, groups: Sequence[int], sure: frozenset[int]

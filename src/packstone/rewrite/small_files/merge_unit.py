@@ -315,5 +315,6 @@ def kernel_of(file_format: str) -> MergeKernel:
 
 
 def read_through(io: FileIO, path: str, file_format: str) -> None:
-    """Decode a whole file."""
-    kernel_of(file_format).read_through(io, path)
+    """Decode a whole file; UnreadableFileError if that fails."""
+    with blame_file(path, "cannot be read"):
+        kernel_of(file_format).read_through(io, path)

@@ -71,6 +71,14 @@ def read_part(data: bytes) -> pa.RecordBatch:
         return reader.read_next_batch()
 
 
+def write_part(part: pa.RecordBatch) -> bytes:
+    """Return a part as the bytes that `read_part` reads."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, part.schema) as writer:
+        writer.write_batch(part)
+    return bytes(sink.getvalue().to_pybytes())
+
+
 def is_bytes(kind: pa.DataType) -> bool:
     """Whether values are strings or binaries of any length, whose bounds may be cut."""
     return bool(pt.is_string(kind) or pt.is_binary(kind) or pt.is_large_string(kind) or pt.is_large_binary(kind))
@@ -145,10 +153,7 @@ class PartBuilder:
             columns |= self._column(footer, field, leaves[field.name])
         schema = part_schema(self._schema, self._sort_columns)
         arrays = [_to_array(columns[field.name], field.type) for field in schema]
-        sink = pa.BufferOutputStream()
-        with pa.ipc.new_stream(sink, schema) as writer:
-            writer.write_batch(pa.RecordBatch.from_arrays(arrays, schema=schema))
-        return bytes(sink.getvalue().to_pybytes())
+        return write_part(pa.RecordBatch.from_arrays(arrays, schema=schema))
 
     def _column(self, footer: pq.FileMetaData, field: pa.Field, leaf: int) -> dict[str, list[Any]]:
         lows, highs, exacts = [], [], []

@@ -108,6 +108,18 @@ def fingerprint_written(io: FileIO, written: WrittenBlocks) -> Fingerprint:
         return _reduce(rows, schema, verify=written.verify, is_ordered=not written.sort_columns)
 
 
+def check_footer(io: FileIO, written: WrittenBlocks, file: WrittenBlockFile) -> None:
+    """Raise CorruptionError unless size, columns, rows and row groups of one file are those recorded; reads no rows."""
+    schema = unpack_schema(written.arrow_schema)
+    rows = WholeRows(io, schema, memory_bytes=written.memory_bytes)
+    rows.check_file(file, schema, sort_columns=written.sort_columns)
+
+
+def check_rows(io: FileIO, written: WrittenBlocks) -> int:
+    """Read all rows of files; raise CorruptionError unless they are in order and have the recorded facts."""
+    return sum(batch.num_rows for batch in _read_outputs(io, written))
+
+
 def _read_inputs(io: FileIO, spec: OrderedMergeSpec) -> Fingerprint:
     """Fingerprint the rows of all inputs that are in the key range."""
     whole = unpack_schema(spec.arrow_schema)

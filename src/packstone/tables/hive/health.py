@@ -5,8 +5,10 @@ from __future__ import annotations
 import heapq
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from itertools import count
+from typing import TYPE_CHECKING, Any, Final
 
+from packstone.errors import InvalidInputError
 from packstone.model.files import FileFormat
 from packstone.model.health import (
     SIZE_CLASSES,
@@ -20,8 +22,9 @@ from packstone.model.health import (
     share_pct,
     size_class,
 )
-from packstone.model.maintenance import Recovered
+from packstone.model.maintenance import CheckedPart, Damage, Recovered, TableCheck
 from packstone.model.sizes import format_bytes, plural
+from packstone.runs.clock import now_seconds
 from packstone.storage.store_checks import find_store_hazards
 from packstone.strategy.small_files import count_outputs, is_small
 from packstone.tables.hive.file_facts import Verdict, read_file_facts
@@ -29,8 +32,12 @@ from packstone.tables.hive.listing import bucket_name, list_named, list_partitio
 from packstone.tables.hive.plan import group_files, small_files_options, why_maybe_headed
 from packstone.tables.hive.recover import unexplained_backups, unfinished_swaps
 from packstone.tables.hive.relocate import switched_folders
+from packstone.tables.hive.tasks import HIVE_CHECK_JOB, FolderCheck, FolderFiles
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from packstone.model.maintenance import CheckRequest
     from packstone.storage.fileio import FileIO
     from packstone.tables.hive.file_facts import FileFacts
     from packstone.tables.hive.journal import Journal
@@ -154,11 +161,7 @@ def observe_hive(
 ) -> HiveHealth:
     """Walk the target, or the named folders, once; inspect the first small files for formats and hazards."""
     health = health or HiveHealth(table=journal.layout.directory(partition))
-    for listing in (
-        list_partitions(journal.io, journal.layout.root, partition, now_seconds=now_seconds)
-        if folders is None
-        else list_named(journal.io, folders, now_seconds=now_seconds)
-    ):
+    for listing in _listings(journal, partition, folders, now=now_seconds):
         _add_partition(health, listing, options)
         _add_hazards(journal.io, health, listing, options=options)
     for hazard, evidence in find_store_hazards(journal.io, health.table):
@@ -261,3 +264,53 @@ def warn(health: HiveHealth, name: str, *, where: str, evidence: str) -> None:
     """Add a hazard, unless there are too many already."""
     if len(health.hazards) < SAMPLED_FILES:
         health.hazards.append(Hazard(name=name, where=where, evidence=evidence))
+
+
+# ---- check ----
+
+
+_UNIT_FILES: Final = 500
+
+
+def check_hive(
+    journal: Journal, partition: str, request: CheckRequest, *, folders: FolderSource | None = None
+) -> TableCheck:
+    """Begin to check a target: its records here, its files by tasks."""
+    if request.version is not None:
+        raise InvalidInputError("A Hive directory has no versions; leave out --version.", option="version")
+    parts = _check_parts(journal, partition, folders, deep=request.deep)
+    return TableCheck(version=None, parts=parts, job=HIVE_CHECK_JOB)
+
+
+def _check_parts(
+    journal: Journal, partition: str, folders: FolderSource | None, *, deep: bool
+) -> Iterator[CheckedPart[FolderCheck]]:
+    damage = []
+    for found in (*unfinished_swaps(journal), *unexplained_backups(journal)):
+        if isinstance(found, Recovered):
+            damage.append(Damage(file=journal.layout.state, why=str(found)))
+        else:
+            why = f"the swap of run {found.run} has not ended; if the run is dead, run `packstone recover`"
+            damage.append(Damage(file=journal.layout.directory(found.partition), why=why))
+    yield CheckedPart(damage=tuple(damage))
+    numbers = count()
+    for listing in _listings(journal, partition, folders, now=now_seconds()):
+        some = (listing.files[begin : begin + _UNIT_FILES] for begin in range(0, len(listing.files), _UNIT_FILES))
+        yield CheckedPart(
+            files=len(listing.files),
+            size_bytes=listing.total_bytes,
+            units=tuple(
+                FolderCheck(
+                    number=next(numbers), folder=FolderFiles(directory=listing.directory, files=files), deep=deep
+                )
+                for files in some
+            ),
+        )
+
+
+def _listings(
+    journal: Journal, partition: str, folders: FolderSource | None, *, now: float
+) -> Iterator[PartitionListing]:
+    if folders is None:
+        return list_partitions(journal.io, journal.layout.root, partition, now_seconds=now)
+    return list_named(journal.io, folders, now_seconds=now)

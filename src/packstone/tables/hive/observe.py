@@ -15,9 +15,8 @@ from packstone.model.outcome import SkipKind, Skipped
 from packstone.model.sizes import plural
 from packstone.model.work import Totals
 from packstone.runs.clock import now_seconds
-from packstone.runs.state_folder import make_staging, make_state_folder
+from packstone.runs.state_folder import make_scratch
 from packstone.runs.tasks import check_done, pack_units
-from packstone.storage.fileio import PRIVATE
 from packstone.tables.hive.file_facts import FileFacts, Verdict, read_file_facts
 from packstone.tables.hive.layout import parse_partition
 from packstone.tables.hive.listing import list_named, list_partitions
@@ -165,11 +164,7 @@ class HivePlanner:
         self._facts_jobs += 1
         staging = f"{self.facts_staging}/facts-{self._facts_jobs:04d}"
         layout = self.journal.layout
-        if staging.startswith(f"{layout.state}/"):
-            make_state_folder(self.journal.io, layout.root, layout.state)
-            make_staging(self.journal.io, layout.state, staging)
-        else:
-            self.journal.io.make_dirs(staging, like=PRIVATE)
+        make_scratch(self.journal.io, staging, root=layout.root, state=layout.state)
         units = [
             FactsUnit(number=number, folders=some, codec=self.options.codec)
             for number, some in enumerate(_gather(folders))

@@ -14,7 +14,16 @@ from typing import TYPE_CHECKING, Final
 from packstone.errors import CommitUnknownError, ConflictError, CorruptionError, InvalidInputError
 from packstone.model.codec import AbsolutePath, RelativePath
 from packstone.model.files import FileEntry, Permissions
-from packstone.model.maintenance import CleanRequest, ProvedUnit, PublishedRun, Recovered, RestorePlan, ToProve
+from packstone.model.maintenance import (
+    CheckRequest,
+    CleanRequest,
+    ProvedUnit,
+    PublishedRun,
+    Recovered,
+    RestorePlan,
+    TableCheck,
+    ToProve,
+)
 from packstone.model.outcome import SkipKind, Skipped, UnitOutcome
 from packstone.model.sizes import plural
 from packstone.model.unit import How, StagedFile, UnitSpec, UnitStatus, Verify
@@ -488,6 +497,12 @@ class HiveTable:
             catalog=self.catalog,
             inherit=run.inherit,
         )
+
+    def check(self, request: CheckRequest) -> TableCheck:
+        """Begin to check the files and records of the target."""
+        from packstone.tables.hive.health import check_hive  # a compaction does not need it
+
+        return check_hive(self.journal, self.partition, request, folders=self.folders)
 
     def plan_clean(self, request: CleanRequest) -> HiveClean:  # there are no extra requests
         """Plan to remove the originals whose retention has expired."""

@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import os
 import time
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Final, Self
 
-from packstone.errors import PackstoneError
+from packstone.errors import PackstoneError, UnfaithfulError
 from packstone.model.files import FileEntry
-from packstone.model.maintenance import ProvedUnit
+from packstone.model.maintenance import Damage, ProvedUnit, damage_in
 from packstone.model.unit import How, StagedFile, UnitResult, UnitSpec, UnitStatus
 from packstone.rewrite.blame_file import describe_error
 from packstone.rewrite.proof.fingerprint import Fingerprint
-from packstone.rewrite.small_files.merge_unit import Written, kernel_of, read_through, reuse_unit, run_unit
+from packstone.rewrite.small_files.merge_unit import KERNELS, Written, kernel_of, read_through, reuse_unit, run_unit
 from packstone.runs.reuse import FinishedUnit
 from packstone.runs.tasks import Attempt, Job, Reuse
 from packstone.storage.location import scheme_of
-from packstone.tables.hive.file_facts import FileFacts, format_by_name, read_file_facts
+from packstone.tables.hive.file_facts import FileFacts, Verdict, format_by_name, read_file_facts
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -248,3 +250,36 @@ def _drop_pages(paths: Sequence[str]) -> None:
             os.posix_fadvise(handle, 0, 0, os.POSIX_FADV_DONTNEED)
         finally:
             os.close(handle)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FolderCheck:
+    """Some files of a folder to check."""
+
+    number: int
+    folder: FolderFiles
+    deep: bool
+    input_files: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def input_bytes(self) -> int:
+        """What it reads: all data, or footers only."""
+        files = self.folder.files
+        return sum(file.size_bytes for file in files) if self.deep else len(files) * _FOOTER_BYTES
+
+
+def check_files(attempt: Attempt, _context: None, unit: FolderCheck) -> UnitResult[Damage]:
+    """Find files that cannot be read: by their footers or first bytes, in a deep check by decoding them."""
+    found: list[Damage] = []
+    for file in unit.folder.files:
+        path = f"{unit.folder.directory}/{file.name}"
+        facts = read_file_facts(attempt.io, unit.folder.directory, file, codec="keep")
+        if facts.verdict is Verdict.UNREADABLE:
+            found.append(Damage(file=path, why=facts.why.rstrip(".")))
+        elif unit.deep and facts.file_format in KERNELS:
+            with suppress(UnfaithfulError):  # not merged, but not damaged either
+                found += damage_in(path, partial(read_through, attempt.io, path, facts.file_format))
+    return UnitResult(number=unit.number, status=UnitStatus.WRITTEN, outputs=tuple(found))
+
+
+HIVE_CHECK_JOB: Final = Job(context=type(None), unit=FolderCheck, output=Damage, do=check_files, load_format=kernel_of)

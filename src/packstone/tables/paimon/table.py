@@ -39,12 +39,12 @@ from packstone.tables.paimon.refusals import refuse_table, uncalled_callbacks
 from packstone.tables.paimon.restore import find_restored, plan_restore, restore
 from packstone.tables.paimon.tasks import PAIMON_JOB, PaimonContext, PaimonUnit
 from packstone.tables.paimon.units import UnitMaker, needs_no_task
-from packstone.tables.paimon.verify import commit_user, find_committed, find_provable
+from packstone.tables.paimon.verify import check_paimon, commit_user, find_committed, find_provable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from packstone.model.maintenance import CleanRequest, PublishedRun, RestorePlan, ToProve
+    from packstone.model.maintenance import CheckRequest, CleanRequest, PublishedRun, RestorePlan, TableCheck, ToProve
     from packstone.model.work import Work
     from packstone.query.filter.partition_filter import PartitionFilter
     from packstone.runs.folder import Run, WaveRecord
@@ -363,6 +363,10 @@ class PaimonTable(OptimisticTable[BucketPlan, PaimonUnit, DataFileMeta]):
         """What a run published, according to its records and the table's snapshots."""
         is_undone = find_restored(self.store, self.folders, run_id) is not None
         return replace(super().read_published(run_id), is_undone=is_undone)
+
+    def check(self, request: CheckRequest) -> TableCheck:
+        """Begin to check a snapshot."""
+        return check_paimon(self.io, self.store, request)
 
     def plan_clean(self, request: CleanRequest) -> PaimonClean:
         """Plan the removal of leftovers of dead runs and, if requested, of expired snapshots."""

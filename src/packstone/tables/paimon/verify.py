@@ -1,4 +1,4 @@
-"""Which units of a run can be verified again, and which of their outputs are missing although the table names them.
+"""What a table still has of what was written: which units of a run can be verified again, and which files are damaged.
 
 ===================================  ==========================================================================
 inputs and outputs on disk           the proof of the compaction is repeated
@@ -19,15 +19,32 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any
+from itertools import count
+from typing import TYPE_CHECKING, Any, Final
+
+from pyarrow import orc
 
 from packstone.errors import CorruptionError, InvalidInputError
-from packstone.model.maintenance import ProvedUnit, ToProve
+from packstone.model.files import FileFormat
+from packstone.model.maintenance import CheckedPart, Damage, ProvedUnit, TableCheck, ToProve, damage_in
 from packstone.model.sizes import plural
-from packstone.model.unit import How, UnitStatus
-from packstone.tables.paimon.format.data_file import FileKind
+from packstone.model.unit import How, UnitResult, UnitStatus
+from packstone.rewrite.blame_file import blame_file
+from packstone.rewrite.formats.parquet_footer import open_parquet
+from packstone.rewrite.small_files.merge_unit import read_through
+from packstone.runs.folder import list_names
+from packstone.runs.tasks import Attempt, Job
+from packstone.storage.fileio import EntryKind
+from packstone.tables.paimon.format.data_file import BucketFiles, FileKind
+from packstone.tables.paimon.format.deletion_vectors import (
+    index_file_path,
+    read_deletion_entries,
+    read_deletion_vectors,
+)
+from packstone.tables.paimon.format.live_files import read_live_files
 from packstone.tables.paimon.format.manifest import read_manifest
 from packstone.tables.paimon.format.manifest_list import read_all_manifests, read_manifest_list
+from packstone.tables.paimon.format.paths import data_file_path, extra_file_paths, manifest_folder
 from packstone.tables.paimon.format.snapshot import (
     list_snapshot_ids,
     read_latest_snapshot,
@@ -37,13 +54,14 @@ from packstone.tables.paimon.format.snapshot import (
 from packstone.tables.paimon.tasks import PAIMON_JOB
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
-    from packstone.model.unit import UnitResult
+    from packstone.model.maintenance import CheckRequest
     from packstone.runs.folder import PartRecord, RunFolders, WaveRecord
     from packstone.storage.fileio import FileIO
     from packstone.tables.paimon.format.data_file import DataFileMeta, ManifestEntry
     from packstone.tables.paimon.format.snapshot import Snapshot
+    from packstone.tables.paimon.format.store import PaimonStore
     from packstone.tables.paimon.tasks import PaimonUnit
 
     PaimonPart = PartRecord[PaimonUnit, DataFileMeta]
@@ -231,3 +249,190 @@ def _lines(io: FileIO, table: str, snapshot: Snapshot, *, names: Collection[str]
 def _written(part: PaimonPart) -> frozenset[str]:
     """The outputs of a part that the run created: all but files that were only upgraded."""
     return frozenset(name for one in part.outcomes if one.how != How.UPGRADE for name in one.outputs)
+
+
+# ---- check ----
+
+
+_UNIT_FILES: Final = 64
+_FOOTER_BYTES: Final = 16 << 10
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckedFile:
+    """A data file, with the rows that its manifest records."""
+
+    path: str
+    rows: int
+    size_bytes: int
+
+    @property
+    def file_format(self) -> str:
+        """Its format: the ending of its name."""
+        return self.path.rpartition(".")[2]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BucketCheck:
+    """Some data files of a bucket."""
+
+    number: int
+    files: tuple[CheckedFile, ...]
+    deep: bool
+
+    @property
+    def input_bytes(self) -> int:
+        """What it reads: all data, or footers only."""
+        return sum(file.size_bytes for file in self.files) if self.deep else len(self.files) * _FOOTER_BYTES
+
+    @property
+    def input_files(self) -> tuple[tuple[str, str], ...]:
+        """The files that it decodes."""
+        return tuple((file.path, file.file_format) for file in self.files) if self.deep else ()
+
+
+def check_paimon(io: FileIO, store: PaimonStore, request: CheckRequest) -> TableCheck:
+    """Begin to check a snapshot: manifests and indexes here, data files by tasks."""
+    if request.version is None:
+        snapshot = read_latest_snapshot(io, store.path)
+    else:
+        try:
+            snapshot = read_snapshot(io, store.path, request.version)
+        except FileNotFoundError:
+            kept = list_snapshot_ids(io, store.path)
+            which = f"it keeps {kept[0]} to {kept[-1]}" if kept else "it has none"
+            raise InvalidInputError(f"{store.path} has no snapshot {request.version}; {which}.") from None
+    parts = iter(()) if snapshot is None else _check_snapshot(io, store, snapshot, deep=request.deep)
+    return TableCheck(version=None if snapshot is None else snapshot.id, parts=parts, job=PAIMON_CHECK_JOB)
+
+
+def _check_snapshot(
+    io: FileIO, store: PaimonStore, snapshot: Snapshot, *, deep: bool
+) -> Iterator[CheckedPart[BucketCheck]]:
+    numbers, rows, is_plain = count(), 0, True
+    metadata = _check_metadata(io, store, snapshot)
+    yield metadata
+    try:
+        for bucket in () if metadata.damage else read_live_files(io, store.path, snapshot, lean=True):
+            rows += sum(file.row_count for file in bucket.files)
+            is_plain &= all(file.write_cols is None for file in bucket.files)  # else files share their rows
+            yield _check_bucket(io, store, bucket, deep=deep, numbers=numbers)
+    except CorruptionError as error:
+        yield CheckedPart(damage=(Damage.of(error, snapshot_path(store.path, snapshot.id)),))
+        return
+    recorded = snapshot.total_record_count
+    if not metadata.damage and is_plain and recorded is not None and recorded != rows:
+        why = f"it records {recorded:,} rows, but its manifests have {rows:,}"
+        yield CheckedPart(damage=(Damage(file=snapshot_path(store.path, snapshot.id), why=why),))
+
+
+def _check_metadata(io: FileIO, store: PaimonStore, snapshot: Snapshot) -> CheckedPart[BucketCheck]:
+    """Check manifest lists, manifests, and index files with their checksums."""
+    folder, damage = manifest_folder(store.path), list[Damage]()
+    sizes = _sizes(io, folder)
+    wanted: dict[str, int | None] = {}
+    lists = (
+        (snapshot.base_manifest_list, snapshot.base_manifest_list_size),
+        (snapshot.delta_manifest_list, snapshot.delta_manifest_list_size),
+        (snapshot.changelog_manifest_list, snapshot.changelog_manifest_list_size),
+    )
+    for name, size_bytes in ((name, size_bytes) for name, size_bytes in lists if name):
+        wanted[name] = size_bytes
+        for one in damage_in(f"{folder}/{name}", partial(_add_manifests, io, f"{folder}/{name}", wanted)):
+            damage += [one] if name in sizes else []  # a missing file is reported below
+    if snapshot.index_manifest:
+        wanted[snapshot.index_manifest] = None
+    damage += _compare(folder, wanted, sizes)
+    if snapshot.schema_id not in store.schemas:
+        path = f"{store.path}/schema/schema-{snapshot.schema_id}"
+        damage.append(Damage(file=path, why=f"it is missing; snapshot {snapshot.id} names it"))
+    indexes = 0
+    if not damage:
+        for entry in read_deletion_entries(io, store.path, snapshot):
+            indexes += 1
+            in_bucket = (store.schema.option("index-file-in-data-file-dir") or "").lower() == "true"
+            at = BucketFiles(partition=entry.partition, bucket=entry.bucket, total_buckets=0, files=())
+            path = index_file_path(store.path, entry, bucket_folder=store.bucket_folder(at) if in_bucket else None)
+            damage += damage_in(path, partial(read_deletion_vectors, io, path, entry.ranges or ()))
+    return CheckedPart(files=1 + len(wanted) + indexes, damage=tuple(damage))
+
+
+def _add_manifests(io: FileIO, path: str, wanted: dict[str, int | None]) -> None:
+    wanted.update((meta.file_name, meta.file_size) for meta in read_manifest_list(io, path))
+
+
+def _check_bucket(
+    io: FileIO, store: PaimonStore, bucket: BucketFiles, *, deep: bool, numbers: Iterator[int]
+) -> CheckedPart[BucketCheck]:
+    try:
+        folder = store.bucket_folder(bucket)
+    except CorruptionError as error:
+        return CheckedPart(files=len(bucket.files), damage=(Damage.of(error, store.bucket_label(bucket)),))
+    sizes = _sizes(io, folder)
+    files, wanted = list[CheckedFile](), dict[str, int | None]()
+    for file in bucket.files:
+        path = data_file_path(folder, file)
+        for other in (path, *extra_file_paths(folder, file)):
+            at, _, name = other.rpartition("/")
+            wanted[name] = file.file_size if other == path else None
+            if at != folder:  # an external path
+                found = io.stat(other)
+                sizes |= {} if found is None else {name: found.size_bytes}
+        if sizes.get(file.file_name) == file.file_size:
+            files.append(CheckedFile(path=path, rows=file.row_count, size_bytes=file.file_size))
+    units = (
+        BucketCheck(number=next(numbers), files=tuple(files[begin : begin + _UNIT_FILES]), deep=deep)
+        for begin in range(0, len(files), _UNIT_FILES)
+    )
+    return CheckedPart(
+        files=len(wanted),
+        size_bytes=sum(file.file_size for file in bucket.files),
+        rows=sum(file.row_count for file in bucket.files),
+        damage=tuple(_compare(folder, wanted, sizes)),
+        units=tuple(units),
+    )
+
+
+def _compare(folder: str, wanted: Mapping[str, int | None], sizes: Mapping[str, int]) -> Iterator[Damage]:
+    for name, size_bytes in wanted.items():
+        found = sizes.get(name)
+        if found is None:
+            yield Damage(file=f"{folder}/{name}", why="it is missing")
+        elif size_bytes is not None and found != size_bytes:
+            yield Damage(file=f"{folder}/{name}", why=f"it has {found:,} bytes instead of {size_bytes:,}")
+
+
+def _sizes(io: FileIO, folder: str) -> dict[str, int]:
+    return {entry.name: entry.size_bytes for entry in list_names(io, folder) if entry.kind is not EntryKind.DIRECTORY}
+
+
+def check_data_files(attempt: Attempt, _context: None, unit: BucketCheck) -> UnitResult[Damage]:
+    """Compare the rows in footers with the manifest; in a deep check, decode whole files."""
+    found: list[Damage] = []
+    for file in unit.files:
+        damage = tuple(damage_in(file.path, partial(_check_footer, attempt.io, file)))
+        if unit.deep and not damage:
+            damage = tuple(damage_in(file.path, partial(_decode, attempt.io, file)))
+        found += damage
+    return UnitResult(number=unit.number, status=UnitStatus.WRITTEN, outputs=tuple(found))
+
+
+def _check_footer(io: FileIO, file: CheckedFile) -> None:
+    if file.file_format == FileFormat.PARQUET:
+        with open_parquet(io, file.path) as parquet:
+            rows = parquet.metadata.num_rows
+    elif file.file_format == FileFormat.ORC:
+        with blame_file(file.path, "has a broken ORC footer"), io.open_input(file.path) as source:
+            rows = orc.ORCFile(source).nrows
+    else:
+        return  # Avro has no footer
+    if rows != file.rows:
+        raise CorruptionError(f"{file.path} has {rows:,} rows, but its manifest records {file.rows:,}", file=file.path)
+
+
+def _decode(io: FileIO, file: CheckedFile) -> None:
+    if file.file_format in {FileFormat.PARQUET, FileFormat.ORC, FileFormat.AVRO}:
+        read_through(io, file.path, file.file_format)
+
+
+PAIMON_CHECK_JOB: Final = Job(context=type(None), unit=BucketCheck, output=Damage, do=check_data_files)

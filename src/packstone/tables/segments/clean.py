@@ -7,8 +7,9 @@
    the compacted ones, then the data files, the index and the segment file are removed, then one commit moves their
    entries to the history.
 4. Chunks of the status and lists of cleaned segments that no kept version names (step 2 and killed commits leave
-   such files), and partial files that killed writers left, if older than a day: a commit may be about to name a newer
-   one.
+   such files), and partial files that killed writers left, if older than a day. A commit writes its chunk before its
+   version, and may be suspended in between for longer than that (a sleeping machine is enough). So clean publishes a
+   version first: such a commit then finds its number taken. Whatever is published by then keeps the chunks it names.
 5. *Trash* older than ``TRASH_RETENTION_DAYS``.
 
 The whole plan is made before anything is removed, and it reads every version that is kept: if one of them cannot be
@@ -30,14 +31,14 @@ from __future__ import annotations
 
 import posixpath
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from packstone.errors import CorruptionError, PackstoneError, RefusedError
 from packstone.model.sizes import format_bytes, plural
 from packstone.storage.fileio import EntryKind
 from packstone.tables.segments.format.commit import commit_edit
-from packstone.tables.segments.format.edits import cleaned, mark_cleaning
+from packstone.tables.segments.format.edits import Change, cleaned, mark_cleaning
 from packstone.tables.segments.format.layout import (
     DATA_FOLDER,
     METADATA_FOLDER,
@@ -393,9 +394,7 @@ def _stray_versions(io: FileIO, table: str, versions: range, *, before_ms: int) 
 def _unnamed_metadata(io: FileIO, table: str, named: frozenset[str], *, before_ms: int) -> tuple[RemovableFile, ...]:
     found = []
     for folder, pattern in (
-        (entries_folder(table), _LIST_NAME),
-        (retired_folder(table), _LIST_NAME),
-        (history_folder(table), _LIST_NAME),
+        *((folder, _LIST_NAME) for folder in _list_folders(table)),
         *((folder, _PARTIAL_NAME) for folder in _own_folders(table)),
     ):
         for entry in _list(io, folder):
@@ -408,9 +407,13 @@ def _unnamed_metadata(io: FileIO, table: str, named: frozenset[str], *, before_m
 
 def _own_folders(table: str) -> tuple[str, ...]:
     """The folders that only Packstone writes, always complete files."""
-    lists = (entries_folder(table), retired_folder(table), history_folder(table))
     files = (segments_folder(table), index_folder(table))
-    return (f"{table}/{METADATA_FOLDER}", status_folder(table), floor_folder(table), *lists, *files)
+    return (f"{table}/{METADATA_FOLDER}", status_folder(table), floor_folder(table), *_list_folders(table), *files)
+
+
+def _list_folders(table: str) -> tuple[str, ...]:
+    """The folders of the files that a version names."""
+    return entries_folder(table), retired_folder(table), history_folder(table)
 
 
 def _old_trash(io: FileIO, table: str, *, before_ms: int) -> tuple[tuple[TrashFolder, ...], int]:
@@ -465,10 +468,21 @@ def remove_expired(io: FileIO, plan: SegmentClean, *, clock: Clock) -> None:
         io.remove(status_path(plan.table, version))
     if plan.segments:
         _remove_segments(io, plan, clock=clock)
-    for file in plan.metadata:
-        io.remove(f"{plan.table}/{file.path}")
+    _remove_metadata(io, plan, clock=clock)
     for folder in plan.trash:
         io.remove_tree(f"{trash_folder(plan.table)}/{folder.name}")
+
+
+def _remove_metadata(io: FileIO, plan: SegmentClean, *, clock: Clock) -> None:
+    """Remove lists that no version names; publishes a version first, so that none of an older base can name them."""
+    folders = tuple(f"{folder}/" for folder in _list_folders(plan.table))
+    named: frozenset[str] = frozenset()
+    if any(f"{plan.table}/{file.path}".startswith(folders) for file in plan.metadata):
+        fence = _commit(io, plan.table, lambda status: Change(status=replace(status)), clock=clock)
+        named = _read_needed(io, plan.table, range(plan.version + 1, fence.version + 1)).lists
+    for file in plan.metadata:
+        if f"{plan.table}/{file.path}" not in named:
+            io.remove(f"{plan.table}/{file.path}")
 
 
 def _find_resumed(io: FileIO, plan: SegmentClean) -> frozenset[str]:

@@ -16,10 +16,10 @@ from packstone.model.sizes import format_bytes, plural
 from packstone.strategy.segment_rounds import plan_rounds
 from packstone.strategy.segment_view import begin_command
 from packstone.tables.segments.clean import cutoff
+from packstone.tables.segments.damage import find_unnamed_segments, find_wrong_files
 from packstone.tables.segments.format.properties import Properties, parse_properties
 from packstone.tables.segments.format.status_files import list_versions, read_latest, read_retired
 from packstone.tables.segments.leftovers import is_dead, list_attempts, read_attempt, without_dead_compactions
-from packstone.tables.segments.missing_files import find_unnamed_segments, find_wrong_files
 from packstone.tables.segments.options import SegmentOptions, SegmentStrategy, is_sorted_as, merge_options, view_status
 from packstone.tables.segments.units import read_entry_file
 

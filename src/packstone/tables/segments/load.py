@@ -56,6 +56,7 @@ from packstone.storage.fileio import EntryKind
 from packstone.storage.location import split_store
 from packstone.storage.stores import store_beside
 from packstone.tables.foreign import find_log, why_not_below
+from packstone.tables.segments.damage import check_no_lost_load
 from packstone.tables.segments.format.columns import to_arrow, to_ddl
 from packstone.tables.segments.format.commit import check_can_commit, commit_edit
 from packstone.tables.segments.format.edits import (
@@ -86,7 +87,6 @@ from packstone.tables.segments.format.segment_file import (
 from packstone.tables.segments.format.status_files import read_latest
 from packstone.tables.segments.leftovers import is_registered, read_created
 from packstone.tables.segments.load_options import LoadOptions, LoadReport
-from packstone.tables.segments.missing_files import check_no_lost_load
 from packstone.tables.segments.plan import keyed_files, plan_pieces
 from packstone.tables.segments.tasks import (
     LOAD_JOB,

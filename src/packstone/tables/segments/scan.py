@@ -358,7 +358,7 @@ def _read_segment(
             index = read_index(io, table, segment)
         except (FileNotFoundError, CorruptionError) as error:
             if isinstance(error, FileNotFoundError) or isinstance(error.__cause__, FileNotFoundError):
-                raise _gone(io, table, status) from error
+                raise _gone(io, table, status, error=error) from error
             raise
         return SegmentIndex(segment=segment, index=index)
 
@@ -366,14 +366,17 @@ def _read_segment(
     return found
 
 
-def _gone(io: FileIO, table: str, status: TableStatus) -> Exception:
+def _gone(io: FileIO, table: str, status: TableStatus, *, error: Exception) -> Exception:
     """The error for a missing file: either the version was cleaned while it was read, or it is damaged."""
     if status.version not in list_versions(io, table):
         return InvalidInputError(
             f"Version {status.version} of {table} was cleaned while it was read; read a newer one."
         )
+    if isinstance(error, CorruptionError):
+        return error  # it names the file
+    path = str(getattr(error, "filename", None) or error)
     return CorruptionError(
-        f"{table}: a segment or index file that version {status.version} names is missing.", table=table
+        f"{path} is missing, but version {status.version} of {table} names it; restore it from a copy.", file=path
     )
 
 

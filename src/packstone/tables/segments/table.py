@@ -41,6 +41,7 @@ from packstone.strategy.pick import Reason
 from packstone.strategy.segment_rounds import Merge, Rounds, first_wave, join_segments, plan_rounds
 from packstone.tables.optimistic import OptimisticTable
 from packstone.tables.segments.clean import plan_clean, remove_expired
+from packstone.tables.segments.damage import check_no_lost_load, check_segments
 from packstone.tables.segments.format import properties
 from packstone.tables.segments.format.commit import check_can_commit, commit_edit
 from packstone.tables.segments.format.edits import (
@@ -68,7 +69,6 @@ from packstone.tables.segments.leftovers import (
     read_created,
     without_dead_compactions,
 )
-from packstone.tables.segments.missing_files import check_no_lost_load
 from packstone.tables.segments.options import (
     SegmentOptions,
     SegmentStrategy,
@@ -85,7 +85,7 @@ from packstone.tables.segments.units import MergeUnits, SegmentMerge, read_entry
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from packstone.model.maintenance import CleanRequest, RestorePlan, ToProve
+    from packstone.model.maintenance import CheckRequest, CleanRequest, RestorePlan, TableCheck, ToProve
     from packstone.model.outcome import UnitOutcome
     from packstone.model.segment import SegmentId
     from packstone.model.work import Work
@@ -421,6 +421,10 @@ class SegmentsTable(OptimisticTable[SegmentMerge, MergeUnit, WrittenBlockFile]):
             end_registrations(self.io, self.root, dead, clock=system_clock(), operation="abandon")
             found += _describe_ended(status, dead)
         return (*found, *end_dead_runs(run, is_half_done=self.is_half_done))
+
+    def check(self, request: CheckRequest) -> TableCheck:
+        """Begin to check a version."""
+        return check_segments(self.io, self.root, request)
 
     def plan_clean(self, request: CleanRequest) -> SegmentClean:
         """Plan the removal of leftovers of dead runs, and of expired segments, versions and trash."""

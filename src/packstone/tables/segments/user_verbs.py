@@ -14,6 +14,7 @@ from packstone.runs.clock import now_ms, system_clock
 from packstone.runs.engine import LazyEngine
 from packstone.storage.location import parse_location
 from packstone.tables.foreign import check_mergeable
+from packstone.tables.segments.damage import check_no_lost_load
 from packstone.tables.segments.format.columns import TableColumn, columns_from_arrow, parse_columns, to_ddl
 from packstone.tables.segments.format.commit import commit_edit, create_table
 from packstone.tables.segments.format.edits import Change, alter_properties, delete_before, delete_segments
@@ -31,7 +32,6 @@ from packstone.tables.segments.format.status_files import (
 )
 from packstone.tables.segments.load import load_batches, load_files, load_frame
 from packstone.tables.segments.load_options import LoadOptions, LoadReport
-from packstone.tables.segments.missing_files import check_no_lost_load
 from packstone.tables.segments.show import (
     DeleteReport,
     Description,

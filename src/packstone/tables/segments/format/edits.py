@@ -131,7 +131,7 @@ def finish_load(
     if label is not None:
         loaded = replace(loaded, labels=(label,))
     if entry.status is SegmentStatus.IN_PROGRESS:
-        return Change(status=_with_entries(status, [loaded if one.id == loaded.id else one for one in status.entries]))
+        return Change(status=_with_entries(status, [loaded if one is entry else one for one in status.entries]))
     old = tuple(one for one in status.entries if one.status in VISIBLE)
     kept = [loaded if one.id == loaded.id else one for one in status.entries if one.status not in VISIBLE]
     retired = tuple(retire(one, SegmentStatus.MARKED_FOR_DELETE, now_ms=now_ms) for one in old)

@@ -316,7 +316,8 @@ class TableStatus:
 
     def find_load(self, attempt: str) -> StatusEntry | None:
         """The entry of a load in progress."""
-        return next((entry for entry in self.loading if entry.attempt == attempt), None)
+        newest_first = reversed(self.entries)  # a running load is one of the last
+        return next((entry for entry in newest_first if entry.attempt == attempt and entry.is_running), None)
 
     def find_compaction(self, attempt: str, output: SegmentId) -> RunningCompaction | None:
         """The merge of a run into this segment, if it is still registered."""

@@ -71,6 +71,8 @@ _DIGITS: Final = 20
 _CHUNKS: Final[LruCache[str, tuple[StatusEntry, ...]]] = LruCache(128 << 20)
 _VERSIONS: Final[LruCache[tuple[str, str], TableStatus]] = LruCache(16 << 20)
 _BYTES_IN_MEMORY: Final = 3
+_NEWEST: Final[dict[str, tuple[str, int]]] = {}  # id and newest version of the tables that this process writes
+_MOST_TABLES: Final = 100
 _ENTRY_BYTES: Final = 600
 # With these errors the system has done nothing, so the outcome is known.
 _NOT_DONE: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM, errno.ENOENT})
@@ -282,7 +284,24 @@ def publish(io: FileIO, table: str, status: TableStatus) -> StatusPublish:
             raise UnavailableError(f"{storage_sentence(error)} Nothing was committed.", table=table) from error
         return found
     _VERSIONS.get_or_load((path, read_seal(data)), lambda: status, _size_of_version)
+    if newest_known(table, status):
+        note_newest(table, status)
     return StatusPublish.OURS
+
+
+def note_newest(table: str, status: TableStatus) -> None:
+    """Remember a version that this process has seen as the newest one."""
+    newest = max(status.version, newest_known(table, status))
+    _NEWEST.pop(table, None)
+    _NEWEST[table] = status.table_id, newest
+    for oldest in [*_NEWEST][:-_MOST_TABLES]:
+        _NEWEST.pop(oldest, None)
+
+
+def newest_known(table: str, status: TableStatus) -> int:
+    """Return the newest version of the same table that was noted and not forgotten; 0 if there is none."""
+    table_id, version = _NEWEST.get(table, ("", 0))
+    return version if table_id == status.table_id else 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
