@@ -10,7 +10,7 @@ from fastavro.schema import UnknownType
 from hypothesis import HealthCheck, assume, given, reject, settings
 from hypothesis import strategies as st
 
-from packstone.rewrite.formats.avro_blocks import check_records
+from packstone.rewrite.formats.avro_blocks import check_records, walk_lanes
 
 SOAK = bool(os.environ.get("PACKSTONE_SOAK"))
 SLOW = [HealthCheck.too_slow, HealthCheck.filter_too_much]
@@ -165,6 +165,52 @@ def test_what_is_accepted_is_read_by_fastavro(block, data):
     assert read_by_fastavro(schema, harmed, count) == len(harmed)
 
 
+def check_together(schema, bodies, *, text=True):
+    """Check blocks (body, records) as a merge does: together, and what is left one by one; the number done together."""
+    done = walk_lanes(schema, bodies, text=text)
+    for (body, count), (at, walked) in zip(bodies, done, strict=True):
+        check_records(schema, body, records=count, text=text, at=at, walked=walked)
+    return sum(walked for _, walked in done)
+
+
+@given(block=blocks(), data=st.data())
+@settings(max_examples=2_500 if SOAK else 200, suppress_health_check=SLOW)
+def test_blocks_walked_together_are_accepted_as_they_are_one_by_one(block, data):
+    """Blocks of all schemas, of different lengths, one of them damaged: the answer is that of a walk through each."""
+    schema, count, body = block
+    encoded, named = json.dumps(schema).encode(), named_in(schema)
+    other = b"".join(value_of(data.draw, schema, named) for _ in range(2 * count))
+    bodies = [(body, count), (other, 2 * count), *[(body, count), (other + body, 3 * count)] * 40]
+    check_together(encoded, bodies)
+    at, cut = data.draw(st.integers(0, len(body))), data.draw(st.integers(0, 3))
+    harmed = body[:at] + data.draw(st.binary(max_size=3)) + body[at + cut :]
+    where = data.draw(st.integers(0, len(bodies)))
+    try:
+        check_records(encoded, harmed, records=count, text=True)
+    except ValueError:
+        with pytest.raises(ValueError):
+            check_together(encoded, [*bodies[:where], (harmed, count), *bodies[where:]])
+    else:
+        check_together(encoded, [*bodies[:where], (harmed, count), *bodies[where:]])
+
+
+def test_usual_schemas_are_walked_together():
+    """Long numbers, texts, arrays that state their size, maps and enums leave nothing to the walk record by record."""
+    value = {"type": "map", "values": ["null", {"type": "enum", "name": "e", "symbols": ["A", "B"]}]}
+    schema = record(
+        ["long", "null"], "string", {"type": "array", "items": ["string", "null"]}, value, "double", "bytes"
+    )
+    body = (
+        number(0) + number(-(2**63)) + number(300) + "é".encode() * 150
+        + number(-2) + number(5) + number(0) + number(2) + b"ab" + number(1) + number(0)
+        + number(1) + number(1) + b"k" + number(1) + number(1) + number(0)
+        + bytes(8) + number(0)
+    )  # fmt: skip
+    assert check_together(schema, [(body * 3, 3)] * 80) == 3 * 80
+    assert check_together(schema, [(body * at, at) for at in range(200)]) > 0.6 * sum(range(200))
+    assert check_together(schema, [(body * 3, 3)] * 20) == 0
+
+
 def record(*types):
     """The schema of a record with these fields."""
     fields = [{"name": f"f{at}", "type": one} for at, one in enumerate(types)]
@@ -213,6 +259,8 @@ def test_damage_is_named(name):
     schema, count, body, why = DAMAGED[name]
     with pytest.raises(ValueError, match=why):
         check_records(schema, body, records=count, text=True)
+    with pytest.raises(ValueError, match=why):
+        check_together(schema, [(body, count)] * 100)
 
 
 @pytest.mark.parametrize("body", [b"\x02\xe9", b"\x04\xc3\x28"])

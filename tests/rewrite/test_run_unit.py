@@ -9,6 +9,7 @@ import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from format_files import FORMATS
 
 from packstone import HiveOptions, Table
 from packstone.errors import VerificationError
@@ -99,10 +100,10 @@ def entry(path):
     return FileEntry(name=path.name, size_bytes=found.st_size, mtime_ns=found.st_mtime_ns, permissions=permissions)
 
 
-def spec_of(folder, *, how=How.REWRITE, **options):
+def spec_of(folder, *, how=How.REWRITE, file_format="", **options):
     """A unit of all files of a folder."""
     inputs = tuple(entry(path) for path in sorted(folder.iterdir()))
-    file_format = "text" if how is How.CONCATENATE else "parquet"
+    file_format = file_format or ("text" if how is How.CONCATENATE else "parquet")
     return UnitSpec(
         number=1, partition="", directory=str(folder), inputs=inputs, how=how, file_format=file_format,
         output_name="out.parquet", why="test", permissions=inputs[0].permissions, **options,
@@ -290,3 +291,43 @@ def test_changed_text_is_found(folder, what):
     io = Tampering(lambda path: path.write_bytes(TAMPERED_TEXT[what](path.read_bytes())))
     assert run(io, folder, how=How.CONCATENATE).status is UnitStatus.MISMATCH
     assert run(LocalFileIO(), folder, how=How.CONCATENATE).status is UnitStatus.WRITTEN
+
+
+COPIED = {
+    "text": "text",
+    "orc": "orc",
+    "gzip": "gzip text",
+    "avro": "avro",
+    "sequencefile": "sequencefile",
+    "rcfile": "rcfile",
+}
+TAMPERED_BYTES = {
+    "a bit flipped": lambda data, at: data[:at] + bytes([data[at] ^ 1 << at % 8]) + data[at + 1 :],
+    "a byte lost": lambda data, at: data[:at] + data[at + 1 :],
+    "a byte added": lambda data, at: data[:at] + b"1" + data[at:],
+    "cut off": lambda data, at: data[:at],
+    "bytes after the end": lambda data, at: data + data[:at],
+}
+
+
+@pytest.mark.parametrize("what", TAMPERED_BYTES)
+@pytest.mark.parametrize("name", COPIED)
+def test_a_changed_copy_is_found(tmp_path, name, what):
+    """A copy in which a byte differs, anywhere, is a mismatch, or still the same rows to a reader that is not ours."""
+    ending, write, read = FORMATS[name]
+    folder = tmp_path / "t"
+    (tmp_path / "staging").mkdir()
+    folder.mkdir()
+    for at in range(3):
+        (folder / f"{at}.{ending}").write_bytes(write(list(range(at * 40, at * 40 + 40))))
+    good = run(LocalFileIO(), folder, file_format=COPIED[name])
+    assert good.status is UnitStatus.WRITTEN
+    size = Path(good.outputs[0].path).stat().st_size
+    for at in range(1, size, max(1, size // 12)):
+        change = TAMPERED_BYTES[what]
+        io = Tampering(lambda path, change=change, at=at: path.write_bytes(change(path.read_bytes(), at)))
+        result = run(io, folder, file_format=COPIED[name])
+        if result.status is UnitStatus.WRITTEN:
+            assert read(Path(result.outputs[0].path).read_bytes()) == list(range(120))
+        else:
+            assert result.status is UnitStatus.MISMATCH

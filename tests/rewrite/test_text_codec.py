@@ -14,10 +14,12 @@ from hypothesis import strategies as st
 from text_codecs import WRITERS, hadoop, snappy_frames
 
 from packstone.errors import UnreadableFileError
+from packstone.model.files import FileEntry, Permissions
+from packstone.model.unit import How, UnitSpec
 from packstone.rewrite.formats.avro_file import decompressor
-from packstone.rewrite.formats.codecs import TextCodec, TextEncoder, codec_by_ending, read_text
+from packstone.rewrite.formats.codecs import TextCodec, TextEncoder, codec_by_ending, format_of, read_text
 from packstone.rewrite.formats.orc_tail import decompress_snappy
-from packstone.rewrite.small_files.compressed_text_kernel import concatenate_compressed
+from packstone.rewrite.small_files.merge_unit import kernel_of
 from packstone.storage.local import LocalFileIO
 
 IO = LocalFileIO()
@@ -127,7 +129,22 @@ def test_joined_text(tmp_path, codec, header_lines):
     for at, text in enumerate(texts):
         (tmp_path / str(at)).write_bytes(compress(text))
     paths = [str(tmp_path / str(at)) for at in range(len(texts))]
-    concatenate_compressed(IO, paths, str(tmp_path / "out"), codec=codec, header_lines=header_lines)
+    permissions = Permissions(uid=0, gid=0, mode=0o644)
+    inputs = tuple(
+        FileEntry(name=str(at), size_bytes=9, mtime_ns=1, permissions=permissions) for at in range(len(texts))
+    )
+    spec = UnitSpec(
+        number=1, partition="", directory=str(tmp_path), inputs=inputs, how=How.CONCATENATE,
+        file_format=format_of(codec), output_name="out", why="test", permissions=permissions,
+        header_lines=header_lines,
+    )  # fmt: skip
+    kernel = kernel_of(spec.file_format)
+    written = kernel.write(IO, paths, str(tmp_path / "out"), spec=spec)
+    assert written.before == kernel.fingerprint(IO, paths, written=written)
+    assert kernel.fingerprint(IO, [str(tmp_path / "out")], written=written) == written.before
+    is_copied = not header_lines and codec is not TextCodec.DEFLATE
+    found = kernel.compare_copy(IO, paths, str(tmp_path / "out"), written=written)
+    assert found == (written.before if is_copied else None)
     joined = b"h\na1\na2\nb1\nd1\n" if header_lines else b"h\na1\na2\nh\nb1\nh\nh\nd1\n"
     content = (tmp_path / "out").read_bytes()
     assert by_others(content, codec) == joined

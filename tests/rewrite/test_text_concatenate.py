@@ -13,7 +13,17 @@ from hypothesis import strategies as st
 
 from packstone import HiveOptions, Table
 from packstone.errors import UnfaithfulError, UnreadableFileError
-from packstone.rewrite.small_files.text_kernel import concatenate_text, count_text, fingerprint_text
+from packstone.model.unit import How
+from packstone.rewrite.proof.fingerprint import fingerprint_lines
+from packstone.rewrite.proof.ordered_digest import are_equal_parts, digest_parts
+from packstone.rewrite.small_files.merge_unit import Written
+from packstone.rewrite.small_files.text_kernel import (
+    concatenate_text,
+    count_lines,
+    count_text,
+    fingerprint,
+    text_digest,
+)
 from packstone.storage.local import LocalFileIO
 
 IO = LocalFileIO()
@@ -27,8 +37,9 @@ def join(folder, contents, *, header_lines=0):
         Path(paths[-1]).write_bytes(content)
     output = str(folder / "out")
     concatenate_text(IO, paths, output, header_lines=header_lines)
-    before = fingerprint_text(IO, paths, header_lines=header_lines)
-    assert fingerprint_text(IO, [output], header_lines=header_lines) == before
+    for ordered in (True, False):
+        written = Written(how=How.CONCATENATE, ordered=ordered, header_lines=header_lines)
+        assert fingerprint(IO, [output], written=written) == fingerprint(IO, paths, written=written)
     assert count_text(IO, [output], header_lines=header_lines) == count_text(IO, paths, header_lines=header_lines)
     return Path(output).read_bytes()
 
@@ -129,3 +140,42 @@ def test_a_line_longer_than_a_chunk(tmp_path):
     """Lines are not cut where the reading is."""
     long = b"x" * (5 << 20)
     assert join(tmp_path, [long, b"a\n" + long]) == long + b"\na\n" + long + b"\n"
+
+
+def digest(*parts):
+    """The digest of a text that arrives in parts."""
+    return digest_parts(count_lines(parts), text_digest())
+
+
+def test_the_digest_of_a_text_is_that_of_its_bytes_however_they_arrive():
+    """It counts lines, does not depend on how the text is cut, and is what it was in earlier versions."""
+    assert digest(b"a\r\n", b"", b"\nla", b"st\n") == digest(b"a\r\n\nlast\n")
+    assert str(digest(b"a\r\n\nlast\n")) == "3 rows bb5badc29d43236886480649c442a707"
+    assert digest() == digest(b"")
+
+
+@pytest.mark.parametrize(
+    "changed", [b"b\na\nb\n", b"a\nb\n", b"a\nb\nb\nb\n", b"a\nb\nc\n", b"a\nb\n\nb\n", b"a\nb\nb\r\n", b"ab\n\nb\n"]
+)
+def test_the_digest_shows_every_change(changed):
+    """Lines that are exchanged, lost, doubled, altered or joined."""
+    assert digest(changed) != digest(b"a\nb\nb\n")
+
+
+@given(texts=st.tuples(st.binary(max_size=6), st.binary(max_size=6)), data=st.data())
+def test_texts_in_parts_are_equal_if_their_bytes_are(texts, data):
+    """However both sides are cut, with empty parts too, they are equal if and only if they are when joined."""
+    before, other = texts
+    after = data.draw(st.sampled_from([before, before + b"a", before[:-1], other]))
+    sides = []
+    for text in (before, after):
+        cuts = sorted(data.draw(st.lists(st.integers(0, len(text)), max_size=4)))
+        sides.append([(text[begin:end], 0) for begin, end in zip([0, *cuts], [*cuts, len(text)], strict=True)])
+    assert are_equal_parts(*sides) == (before == after)
+
+
+def test_files_that_an_earlier_version_merged_are_proved_as_they_were(tmp_path):
+    """Its journal has the sum of the hashes of the lines, which a record without an order asks for."""
+    (tmp_path / "a").write_bytes(b"a\r\n\nlast")
+    found = fingerprint(IO, [str(tmp_path / "a")], written=Written(how=How.CONCATENATE))
+    assert found == fingerprint_lines([b"a\r\n\nlast\r\n"])

@@ -17,7 +17,7 @@ from packstone.rewrite.blame_file import one_line
 from packstone.rewrite.formats.bounded_codecs import MAX_PIECE_BYTES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from packstone.rewrite.formats.bounded_codecs import PlainBudget
     from packstone.storage.fileio import FileIO
@@ -76,8 +76,11 @@ class BlockFormat(Protocol):
         """Yield the pieces to copy, up to the last byte of the file; markers are checked and left out."""
         ...
 
-    def check_content(self, source: ByteSource, header: Header, check: ContentCheck) -> None:
-        """Decompress the blocks and, if requested, check everything that a reader relies on to find the values."""
+    def check_contents(self, files: Iterable[tuple[ByteSource, Header]], check: ContentCheck) -> None:
+        """Decompress the blocks and, if requested, check everything that a reader relies on to find the values.
+
+        A file is open until the next one is requested.
+        """
         ...
 
     def mark(self, sync: bytes) -> bytes:

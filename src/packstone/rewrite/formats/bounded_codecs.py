@@ -111,7 +111,7 @@ class PlainBudget:
     """Limits the decompressed size of the files of one merge, to detect decompression bombs.
 
     One megabyte can hold gigabytes. That does not exhaust memory, because nothing is held as a whole, but it takes
-    time: everything is read three times, and records are checked one by one. So a file may become 64 times its size
+    time: inputs are read twice, and records are checked one by one. So a file may become 64 times its size
     plus 64 MiB, and so may the files of a merge together; a record counts as at least 16 bytes. A merged file is about
     as long as its inputs, so it is within the limit whenever they were, and can be merged again.
     """

@@ -84,12 +84,13 @@ def read_text(io: FileIO, path: str, *, codec: TextCodec) -> Iterator[bytes]:
     """Yield the text of a file in chunks; UnreadableFileError if it is broken, truncated or has bytes after its end."""
     try:
         with io.open_input(path) as source:
-            yield from _decode(source, codec)
+            yield from decode_text(source, codec)
     except (OSError, ValueError, zlib.error, pa.ArrowException) as error:
         raise UnreadableFileError(f"{path} is not a complete {codec} file: {one_line(error)}.", file=path) from error
 
 
-def _decode(source: Any, codec: TextCodec) -> Iterator[bytes]:
+def decode_text(source: Any, codec: TextCodec) -> Iterator[bytes]:
+    """Yield the text of an open file in chunks; what is raised if it is broken depends on the codec."""
     match codec:
         case TextCodec.HADOOP_SNAPPY:
             yield from read_hadoop_blocks(source, unsnap)

@@ -21,11 +21,11 @@ from packstone.rewrite.formats.sequence_file import is_at_mark, mark, take_mark,
 from packstone.rewrite.formats.writables import check_runs, parse_vlong, read_flag, read_metadata, read_text, vlong_size
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from packstone.rewrite.formats.block_format import ByteSource, ContentCheck
 
-__all__ = ["check_content", "mark", "mark_before_bytes", "read_header", "read_pieces"]
+__all__ = ["check_contents", "mark", "mark_before_bytes", "read_header", "read_pieces"]
 
 mark_before_bytes = 2000  # the minimum distance of markers in Hive's writer
 
@@ -77,7 +77,13 @@ def read_pieces(source: ByteSource, header: Header) -> Iterator[Piece]:
         marked = False
 
 
-def check_content(source: ByteSource, header: Header, check: ContentCheck) -> None:
+def check_contents(files: Iterable[tuple[ByteSource, Header]], check: ContentCheck) -> None:
+    """Check every file."""
+    for source, header in files:
+        _check_content(source, header, check)
+
+
+def _check_content(source: ByteSource, header: Header, check: ContentCheck) -> None:
     """Decompress every column of every row group, and check the sum of the lengths of its values."""
     while source.left_bytes:
         if is_at_mark(source):

@@ -32,7 +32,7 @@ from packstone.rewrite.formats.writables import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from packstone.rewrite.formats.block_format import ByteSource, ContentCheck
     from packstone.rewrite.formats.writables import WritableCheck
@@ -70,7 +70,13 @@ def read_pieces(source: ByteSource, header: Header) -> Iterator[Piece]:
     return _read_blocks(source, header) if header.is_in_blocks else _read_records(source, header)
 
 
-def check_content(source: ByteSource, header: Header, check: ContentCheck) -> None:
+def check_contents(files: Iterable[tuple[ByteSource, Header]], check: ContentCheck) -> None:
+    """Check every file."""
+    for source, header in files:
+        _check_content(source, header, check)
+
+
+def _check_content(source: ByteSource, header: Header, check: ContentCheck) -> None:
     """Decompress the columns of every block, or the value of every record, and check the lengths inside."""
     if header.codec != "null" and header.codec not in DECOMPRESS:
         refuse_unknown_codec(source, header, check)

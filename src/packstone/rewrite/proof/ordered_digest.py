@@ -19,6 +19,9 @@ counts as a *token* of 128 bits (``hash_entries``), so that an array of codes ne
 and a lookup for each row, whatever the number of bytes. The result does not depend on whether, or with which
 dictionary, a column was read: other strings are dictionary-encoded first. Two different values have the same token with
 a probability of 2^-128. A digest is comparable only with a digest of the same definition.
+
+Files whose bytes are copied are proved by their bytes (``are_equal_parts``): those of the output are compared with
+those of the inputs, which is exact, and one side is digested, for the record that a later check of the output needs.
 """
 
 from __future__ import annotations
@@ -35,9 +38,11 @@ from packstone.errors import UnfaithfulError
 from packstone.rewrite.proof.fingerprint import Fingerprint
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from packstone.rewrite.proof.value_hash import I64, U64
+
+Part: TypeAlias = tuple["memoryview | bytes", int]  # bytes, and the rows that begin in them
 
 _DIGEST_BYTES = 16
 _BLOCK_ROWS: Final = 1 << 14  # tokens of a block fit the L2 cache, and a block is too small for fresh pages of memory
@@ -58,8 +63,59 @@ def digest_batches(batches: Iterable[pa.RecordBatch]) -> Fingerprint:
     # No rows, no columns: files without a single batch and files with empty ones must agree.
     for column in columns if rows else ():
         column.finish(whole)
-    digest = whole.digest()[:_DIGEST_BYTES]
-    return Fingerprint(rows=rows, lo=int.from_bytes(digest[:8], "little"), hi=int.from_bytes(digest[8:], "little"))
+    return _fingerprint_of(whole.digest(), rows=rows)
+
+
+class PartsDigest:
+    """Digests the parts that pass through it, with an object of ``hashlib``."""
+
+    def __init__(self, digest: Any) -> None:
+        self._rows, self._digest = 0, digest
+
+    def update(self, parts: Iterable[Part]) -> Iterator[Part]:
+        """Yield the parts that are given."""
+        for part in parts:
+            self._digest.update(part[0])
+            self._rows += part[1]
+            yield part
+
+    def finish(self) -> Fingerprint:
+        """Return the number of rows and the digest."""
+        return _fingerprint_of(self._digest.digest(), rows=self._rows)
+
+
+def digest_parts(parts: Iterable[Part], digest: Any) -> Fingerprint:
+    """Digest bytes that arrive in parts, in order, with an object of ``hashlib``."""
+    whole = PartsDigest(digest)
+    for _ in whole.update(parts):
+        pass
+    return whole.finish()
+
+
+def are_equal_parts(before: Iterable[Part], after: Iterable[Part]) -> bool:
+    """Whether bytes that arrive in parts, cut in any way, are the same."""
+    rest = iter(after)
+    other, at = pa.py_buffer(b""), 0
+    for data, _ in before:
+        wanted, done = pa.py_buffer(data), 0
+        while done < wanted.size:
+            if at == other.size:
+                found = next(rest, None)
+                if found is None:
+                    return False
+                other, at = pa.py_buffer(found[0]), 0
+                continue
+            size = min(wanted.size - done, other.size - at)
+            if not wanted.slice(done, size).equals(other.slice(at, size)):
+                return False
+            done, at = done + size, at + size
+    return at == other.size and not any(len(data) for data, _ in rest)
+
+
+def _fingerprint_of(digest: bytes, *, rows: int) -> Fingerprint:
+    return Fingerprint(
+        rows=rows, lo=int.from_bytes(digest[:8], "little"), hi=int.from_bytes(digest[8:_DIGEST_BYTES], "little")
+    )
 
 
 class ColumnDigest:

@@ -1,8 +1,9 @@
 """Merge Avro, SequenceFile and RCFile files: copy blocks or records unchanged, under one header and a new sync marker.
 
-The proof covers what is copied: a digest of all blocks or records in their order, without the markers between them,
-and the number of rows that they state. Inputs are read a second time and the output is opened again. Every length and
-every marker is compared with the file as it is read, on both sides, up to the last byte.
+The proof covers what is copied: all blocks or records in their order, without the markers between them, and the number
+of rows that they state. Inputs are read a second time, the output is opened again, and their bytes are compared; a
+digest of them is recorded. Every length and every marker is compared with the file as it is read, on both sides, up to
+the last byte.
 
 Before anything is copied, every input is decompressed and, under ``--verify content``, decoded as far as its format
 defines it: copying an already damaged block would make the whole merged file unreadable.
@@ -22,17 +23,17 @@ from packstone.model.unit import How, Verify
 from packstone.rewrite.formats import avro_blocks, rc_file, sequence_file
 from packstone.rewrite.formats.block_format import SYNC_BYTES, ContentCheck, open_source
 from packstone.rewrite.formats.bounded_codecs import PlainBudget
-from packstone.rewrite.proof.fingerprint import Fingerprint
-from packstone.rewrite.small_files.merge_unit import MergeKernel, Written
+from packstone.rewrite.proof.ordered_digest import PartsDigest, digest_parts
+from packstone.rewrite.small_files.merge_unit import MergeKernel, Written, check_copied
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from packstone.model.unit import UnitSpec
-    from packstone.rewrite.formats.block_format import BlockFormat, Header, Piece
+    from packstone.rewrite.formats.block_format import BlockFormat, ByteSource, Header, Piece
+    from packstone.rewrite.proof.fingerprint import Fingerprint
+    from packstone.rewrite.proof.ordered_digest import Part
     from packstone.storage.fileio import FileIO
-
-_LANE_BYTES = 8
 
 
 class _MarkerInDataError(Exception):
@@ -49,8 +50,7 @@ class BlockKernel:
         """Check all inputs, then copy their blocks after the first file's header."""
         budget = PlainBudget(spec.input_bytes)
         check = ContentCheck(values=spec.verify is Verify.CONTENT, text=spec.checks_text, budget=budget)
-        for path in paths:
-            self._check_content(io, path, check)
+        self.blocks.check_contents(self._open_to_check(io, paths, check), check)
         header = self._read_header(io, paths[0])
         attempt = 0
         while True:
@@ -69,17 +69,15 @@ class BlockKernel:
         """Add up the row counts that the blocks state."""
         return sum(piece.rows for path in paths for piece in self._read(io, path))
 
+    def compare_copy(self, io: FileIO, paths: Sequence[str], output: str, *, written: Written) -> Fingerprint | None:
+        """Compare blocks or records, without the markers."""
+        digest = PartsDigest(hashlib.sha256())
+        check_copied(digest.update(self._parts(io, paths)), self._parts(io, [output]), output=output)
+        return digest.finish()
+
     def fingerprint(self, io: FileIO, paths: Sequence[str], *, written: Written) -> Fingerprint:
         """Digest blocks or records in their order, without the markers."""
-        digest = hashlib.sha256()
-        rows = 0
-        for path in paths:
-            for piece in self._read(io, path):
-                digest.update(piece.data)
-                rows += piece.rows
-        lanes = digest.digest()
-        lo, hi = lanes[:_LANE_BYTES], lanes[_LANE_BYTES : 2 * _LANE_BYTES]
-        return Fingerprint(rows=rows, lo=int.from_bytes(lo, "little"), hi=int.from_bytes(hi, "little"))
+        return digest_parts(self._parts(io, paths), hashlib.sha256())
 
     def check_same_shape(self, io: FileIO, paths: Sequence[str], output: str, *, written: Written) -> None:
         """Check that all headers agree in everything but the marker."""
@@ -93,6 +91,9 @@ class BlockKernel:
         for _ in self._read(io, path):
             pass
 
+    def _parts(self, io: FileIO, paths: Sequence[str]) -> Iterator[Part]:
+        return ((piece.data, piece.rows) for path in paths for piece in self._read(io, path))
+
     def _copy(self, io: FileIO, paths: Sequence[str], output: str, *, header: Header, sync: bytes) -> None:
         with io.open_output(output) as file:
             sink = _Sink(file, sync, mark=self.blocks.mark(sync))
@@ -103,12 +104,15 @@ class BlockKernel:
                     sink.write(piece, marked_before=piece.is_marked_before or is_far)
                     is_far = False
 
-    def _check_content(self, io: FileIO, path: str, check: ContentCheck) -> None:
-        with open_source(io, path) as source:
-            check.budget.begin(path, source.size_bytes)
-            header = self.blocks.read_header(source)
-            if not header.why_not and (check.values or header.codec != "null"):
-                self.blocks.check_content(source, header, check)
+    def _open_to_check(
+        self, io: FileIO, paths: Sequence[str], check: ContentCheck
+    ) -> Iterator[tuple[ByteSource, Header]]:
+        for path in paths:
+            with open_source(io, path) as source:
+                check.budget.begin(path, source.size_bytes)
+                header = self.blocks.read_header(source)
+                if not header.why_not and (check.values or header.codec != "null"):
+                    yield source, header
 
     def _read_header(self, io: FileIO, path: str) -> Header:
         with open_source(io, path) as source:

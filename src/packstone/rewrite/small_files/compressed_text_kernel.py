@@ -2,8 +2,9 @@
 
 Members (frames, blocks) are copied one after another: every codec here except zlib allows it, readers read them as
 one text, and nothing is compressed again, so the writer's compression level is kept and no time is spent on it. If the
-last newline is missing, a tiny member with the file's own line end is added. Every input is decoded while it is copied,
-because a damaged one must not be copied.
+last newline is missing, a tiny member with the file's own line end is added. Every input is decoded before it is
+copied, because a damaged one must not be copied, and its lines are digested in that pass. The output is then compared
+with the files, byte for byte: members that decode do so wherever they are, so they are not decoded a second time.
 
 Text is compressed again, all of it as one member, where copying is not enough: if header lines are to be removed, and
 for ``.deflate``, whose format allows one stream only (Hadoop reads several, other readers stop after the first).
@@ -12,16 +13,27 @@ for ``.deflate``, whose format allows one stream only (Hadoop reads several, oth
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
+import pyarrow as pa
+
 from packstone.errors import UnfaithfulError, UnreadableFileError, VerificationError
-from packstone.model.unit import How
+from packstone.model.unit import How, Verify
 from packstone.rewrite.blame_file import one_line
 from packstone.rewrite.formats.bounded_codecs import PlainBudget
-from packstone.rewrite.formats.codecs import TextCodec, TextEncoder, read_text
-from packstone.rewrite.proof.fingerprint import Fingerprint, fingerprint_lines
-from packstone.rewrite.small_files.merge_unit import MergeKernel, Written
-from packstone.rewrite.small_files.text_kernel import LineEnds, complete_lines, with_line_end
+from packstone.rewrite.formats.codecs import TextCodec, TextEncoder, decode_text, read_text
+from packstone.rewrite.proof.fingerprint import Fingerprint
+from packstone.rewrite.proof.ordered_digest import digest_parts
+from packstone.rewrite.small_files.merge_unit import MergeKernel, Written, check_copied
+from packstone.rewrite.small_files.text_kernel import (
+    LineEnds,
+    complete_lines,
+    count_lines,
+    fingerprint_texts,
+    text_digest,
+    with_line_end,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -38,8 +50,24 @@ class CompressedTextKernel:
 
     def write(self, io: FileIO, paths: Sequence[str], output: str, *, spec: UnitSpec) -> Written:
         """Write the lines of all inputs as one file."""
-        concatenate_compressed(io, paths, output, codec=self.codec, header_lines=spec.header_lines)
-        return Written(how=How.CONCATENATE, header_lines=spec.header_lines)
+        line_ends: list[bytes] = []
+        with io.open_output(output) as sink:
+            if spec.header_lines or self.codec is TextCodec.DEFLATE:
+                texts = encode_again(io, paths, sink, codec=self.codec, header_lines=spec.header_lines)
+            else:
+                texts = copy_members(io, paths, sink, codec=self.codec, line_ends=line_ends)
+            lines = count_lines(texts)
+            if spec.verify is Verify.COUNT:
+                before = Fingerprint(rows=sum(rows for _, rows in lines), lo=0, hi=0)
+            else:
+                before = digest_parts(lines, text_digest())
+        return Written(
+            how=How.CONCATENATE,
+            ordered=True,
+            header_lines=spec.header_lines,
+            before=before,
+            line_ends=tuple(line_ends),
+        )
 
     def check_readable(self, io: FileIO, paths: Sequence[str], output: str, *, written: Written) -> None:
         """Do nothing: ``write`` decodes every input while it copies it."""
@@ -48,9 +76,23 @@ class CompressedTextKernel:
         """Count lines."""
         return count_compressed(io, paths, codec=self.codec, header_lines=written.header_lines)
 
+    def compare_copy(self, io: FileIO, paths: Sequence[str], output: str, *, written: Written) -> Fingerprint | None:
+        """Compare the members of the inputs, and those that were added, with the output."""
+        if written.before is None or not written.line_ends:
+            return None
+        added = {end: _member_of(end, self.codec) for end in written.line_ends}
+        before = (
+            (chunk, 0)
+            for path, end in zip(paths, written.line_ends, strict=True)
+            for chunk in chain(_read_raw(io, path), (added[end],))
+        )
+        check_copied(before, ((chunk, 0) for chunk in _read_raw(io, output)), output=output)
+        return written.before
+
     def fingerprint(self, io: FileIO, paths: Sequence[str], *, written: Written) -> Fingerprint:
         """Fingerprint lines."""
-        return fingerprint_compressed(io, paths, codec=self.codec, header_lines=written.header_lines)
+        texts = (read_lines(io, path, codec=self.codec, header_lines=written.header_lines) for path in paths)
+        return fingerprint_texts(texts, ordered=written.ordered)
 
     def check_same_shape(self, io: FileIO, paths: Sequence[str], output: str, *, written: Written) -> None:
         """Check that the output begins with the first input's header."""
@@ -77,23 +119,43 @@ _MAX_HEADER_BYTES: Final = 1 << 20
 _NEWLINE: Final = b"\n"
 
 
-def concatenate_compressed(
-    io: FileIO, paths: Sequence[str], output: str, *, codec: TextCodec, header_lines: int
-) -> None:
-    """Write the lines of all inputs as one file, the header once."""
+def copy_members(
+    io: FileIO, paths: Sequence[str], sink: Any, *, codec: TextCodec, line_ends: list[bytes]
+) -> Iterator[bytes]:
+    """Copy all inputs after decoding each; yield the decoded text, and collect the line ends that were added."""
     budget = PlainBudget(sum(_stored_bytes(io, path) for path in paths))
-    with io.open_output(output) as sink:
-        if header_lines or codec is TextCodec.DEFLATE:
-            _encode_again(io, paths, sink, codec=codec, header_lines=header_lines, budget=budget)
-            return
-        for path in paths:
-            ends = LineEnds()
-            for chunk in _bounded(io, path, codec, budget=budget):
-                ends.add(chunk)
-            for raw in _read_raw(io, path):
-                sink.write(raw)
-            if missing := ends.missing():
-                _write_member(sink, missing, codec)
+    for path in paths:
+        ends = LineEnds()
+        for chunk in _bounded(io, path, codec, budget=budget):
+            ends.add(chunk)
+            yield chunk
+        for raw in _read_raw(io, path):
+            sink.write(raw)
+        line_ends.append(ends.missing())
+        if line_ends[-1]:
+            yield line_ends[-1]
+            sink.write(_member_of(line_ends[-1], codec))
+
+
+def encode_again(
+    io: FileIO, paths: Sequence[str], sink: Any, *, codec: TextCodec, header_lines: int
+) -> Iterator[bytes]:
+    """Write the text of all inputs as one member, the header once; yield the text without headers."""
+    budget = PlainBudget(sum(_stored_bytes(io, path) for path in paths))
+    encoder = TextEncoder(sink, codec)
+    first = b""
+    for at, path in enumerate(paths):
+        chunks = _bounded(io, path, codec, budget=budget)
+        header, body = _split_chunks(chunks, path, header_lines=header_lines)
+        if at == 0:
+            first = header
+            encoder.write(header)
+        elif header and header != first:
+            raise UnfaithfulError(f"{path} has a different header than the first file of its group")
+        for chunk in complete_lines(body, header=header):
+            encoder.write(chunk)
+            yield chunk
+    encoder.finish()
 
 
 def read_lines(io: FileIO, path: str, *, codec: TextCodec, header_lines: int) -> Iterator[bytes]:
@@ -106,14 +168,6 @@ def read_header(io: FileIO, path: str, *, codec: TextCodec, header_lines: int) -
     """Read the first lines of a file; the last one always ends with a newline."""
     header, _ = _split_header(io, path, codec=codec, header_lines=header_lines)
     return header
-
-
-def fingerprint_compressed(io: FileIO, paths: Sequence[str], *, codec: TextCodec, header_lines: int) -> Fingerprint:
-    """Fingerprint all lines except headers."""
-    total = Fingerprint.zero()
-    for path in paths:
-        total += fingerprint_lines(read_lines(io, path, codec=codec, header_lines=header_lines))
-    return total
 
 
 def count_compressed(io: FileIO, paths: Sequence[str], *, codec: TextCodec, header_lines: int) -> int:
@@ -133,30 +187,6 @@ def check_same_header(io: FileIO, inputs: Sequence[str], output: str, *, codec: 
     wanted = read_header(io, inputs[0], codec=codec, header_lines=header_lines)
     if read_header(io, output, codec=codec, header_lines=header_lines) != wanted:
         raise VerificationError(f"The header written differs from that of {inputs[0]}.", file=inputs[0])
-
-
-def _encode_again(
-    io: FileIO,
-    paths: Sequence[str],
-    sink: Any,
-    *,
-    codec: TextCodec,
-    header_lines: int,
-    budget: PlainBudget,
-) -> None:
-    encoder = TextEncoder(sink, codec)
-    first = b""
-    for at, path in enumerate(paths):
-        chunks = _bounded(io, path, codec, budget=budget)
-        header, body = _split_chunks(chunks, path, header_lines=header_lines)
-        if at == 0:
-            first = header
-            encoder.write(header)
-        elif header and header != first:
-            raise UnfaithfulError(f"{path} has a different header than the first file of its group")
-        for chunk in complete_lines(body, header=header):
-            encoder.write(chunk)
-    encoder.finish()
 
 
 def _split_header(io: FileIO, path: str, *, codec: TextCodec, header_lines: int) -> tuple[bytes, Iterator[bytes]]:
@@ -214,7 +244,15 @@ def _read_raw(io: FileIO, path: str) -> Iterator[bytes]:
         raise UnreadableFileError(f"{path} cannot be read: {one_line(error)}.", file=path) from error
 
 
-def _write_member(sink: Any, text: bytes, codec: TextCodec) -> None:
+def _member_of(text: bytes, codec: TextCodec) -> bytes:
+    """Encode a line end, and decode it again, because a member that is compared as bytes is not decoded otherwise."""
+    if not text:
+        return b""
+    sink = pa.BufferOutputStream()
     encoder = TextEncoder(sink, codec)
     encoder.write(text)
     encoder.finish()
+    member: bytes = sink.getvalue().to_pybytes()
+    if b"".join(decode_text(pa.BufferReader(member), codec)) != text:
+        raise VerificationError(f"A line end that was encoded as {codec} cannot be decoded.")
+    return member

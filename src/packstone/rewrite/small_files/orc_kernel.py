@@ -34,15 +34,16 @@ from packstone.rewrite.formats.orc_tail import (
     write_tail,
 )
 from packstone.rewrite.formats.orc_times import FIRST_SAFE_MS, INSTANT, LAST_SAFE_MS, STEADY_ZONES, TIMESTAMP, leaves
-from packstone.rewrite.proof.fingerprint import Fingerprint
-from packstone.rewrite.proof.ordered_digest import digest_batches
-from packstone.rewrite.small_files.merge_unit import Written
+from packstone.rewrite.proof.ordered_digest import PartsDigest, digest_batches, digest_parts
+from packstone.rewrite.small_files.merge_unit import Written, check_copied
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from packstone.model.unit import UnitSpec
     from packstone.rewrite.formats.orc_protobuf import Message
+    from packstone.rewrite.proof.fingerprint import Fingerprint
+    from packstone.rewrite.proof.ordered_digest import Part
     from packstone.storage.fileio import FileIO
 
 
@@ -72,11 +73,20 @@ def count(io: FileIO, paths: Sequence[str], *, written: Written) -> int:  # noqa
     return count_rows(io, paths)
 
 
+def compare_copy(io: FileIO, paths: Sequence[str], output: str, *, written: Written) -> Fingerprint | None:
+    """Compare copied stripes, with their rows and statistics."""
+    if written.how is not How.STITCH:
+        return None
+    digest = PartsDigest(hashlib.sha256())
+    check_copied(digest.update(_stripe_parts(io, paths)), _stripe_parts(io, [output]), output=output)
+    return digest.finish()
+
+
 def fingerprint(io: FileIO, paths: Sequence[str], *, written: Written) -> Fingerprint:
     """Digest, in order, the bytes of copied stripes or the rows that were encoded again."""
     if written.how is How.REWRITE:
         return digest_batches(read_ahead(orc_reader.all_orc_rows(io, paths)))
-    return digest_stripes(io, paths)
+    return digest_parts(_stripe_parts(io, paths), hashlib.sha256())
 
 
 def check_same_shape(io: FileIO, paths: Sequence[str], output: str, *, written: Written) -> None:  # noqa: ARG001
@@ -140,7 +150,6 @@ def read_through(io: FileIO, path: str) -> None:
 
 
 _CHUNK_BYTES: Final = 4 << 20
-_DIGEST_BYTES: Final = 16
 
 
 def read_tails(io: FileIO, paths: Sequence[str]) -> list[OrcTail]:
@@ -195,19 +204,15 @@ def read_stripe(io: FileIO, path: str, stripe: Stripe) -> Iterator[bytes]:
         raise UnreadableFileError(f"{path} cannot be read: {one_line(error)}.", file=path) from error
 
 
-def digest_stripes(io: FileIO, paths: Sequence[str]) -> Fingerprint:
-    """Digest the bytes of all stripes, in their order, with their rows and statistics."""
-    whole, rows = hashlib.sha256(), 0
+def _stripe_parts(io: FileIO, paths: Sequence[str]) -> Iterator[Part]:
+    """Yield the bytes of all stripes, in their order, with their rows and statistics."""
     for path in paths:
         tail = _reread_tail(io, path)
         for at, stripe in enumerate(tail.stripes):
             for chunk in read_stripe(io, path, stripe):
-                whole.update(chunk)
+                yield chunk, 0
             stated = tail.stripe_statistics[at] if tail.stripe_statistics else b""
-            whole.update(repr((stripe.lengths, stripe.rows, stated)).encode())
-            rows += stripe.rows
-    digest = whole.digest()[:_DIGEST_BYTES]
-    return Fingerprint(rows=rows, lo=int.from_bytes(digest[:8], "little"), hi=int.from_bytes(digest[8:], "little"))
+            yield repr((stripe.lengths, stripe.rows, stated)).encode(), stripe.rows
 
 
 def count_rows(io: FileIO, paths: Sequence[str]) -> int:
