@@ -1,5 +1,9 @@
 """Loads, compactions and cleans that go on side by side for a while; ``fork_server.py`` runs them in own processes."""
 
+import contextlib
+import json
+import os
+import random
 import time
 from collections import Counter
 
@@ -8,6 +12,8 @@ import pyarrow as pa
 from compact_calls import segment_clean
 from segment_lake import SegmentLake
 
+from packstone.errors import RefusedError
+from packstone.model.segment import SegmentId
 from packstone.pipeline.table import Table
 from packstone.tables.segments.load import load_batches
 from packstone.tables.segments.load_options import LoadOptions
@@ -62,3 +68,45 @@ def race_reads(_, path, seconds):
         assert all(count == ROWS for count in rows.values()), rows
         reads += 1
     return {"reads": reads, "gone": gone}
+
+
+_WHATS = ("load", "load", "load", "load", "delete", "compact", "compact", "restore", "clean", "overwrite")
+
+
+def live_through(io, path, seed, log, most):
+    """Do things to a table at random; a line of the log says what begins, and the next one that it ended.
+
+    A line names the loads whose rows come or go. The rows of load N are 20 N to 20 N + 19.
+    """
+    io, rng, table, lake, runs = io._inner, random.Random(seed), Table(path, io=io._inner), SegmentLake(path), []
+    out = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+
+    def note(*words):
+        os.write(out, json.dumps(words).encode() + b"\n")
+
+    for step in range(most):
+        what, number, live = rng.choice(_WHATS), seed * 10_000 + step, lake.ids()
+        if what in ("load", "overwrite"):
+            note(what, [number])
+            options = LoadOptions(overwrite=what == "overwrite", sort_scope=rng.choice(["NO_SORT", "LOCAL_SORT"]))
+            numbers = [number * ROWS + at for at in range(ROWS)]
+            rng.shuffle(numbers)
+            load_batches(io, path, pa.table({"id": numbers, "v": [str(number)] * ROWS}), options=options)
+        elif what == "delete" and live:
+            chosen = rng.choice(live)
+            note(what, sorted({one // ROWS for one in lake.read(chosen).column("id").to_pylist()}))
+            table.segments.delete(ids=[SegmentId.parse(chosen)])
+        elif what == "compact":
+            note(what, [])
+            outcome = table.compact(SegmentOptions(strategy=rng.choice(["minor", "major"])))
+            runs += [outcome.run] if outcome.units else []
+        elif what == "restore" and runs:
+            note(what, [])
+            with contextlib.suppress(RefusedError):  # what it merged is merged again, deleted or cleaned
+                table.restore(rng.choice(runs[-2:]))
+        elif what == "clean":
+            note(what, [])
+            segment_clean(io, path, days=rng.choice([0, 1.02 * MINUTE]))
+        else:
+            continue
+        note("ended", [])

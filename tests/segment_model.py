@@ -176,6 +176,9 @@ class SegmentModel:
     loads: dict = field(default_factory=dict)  # id -> attempt, of all loads that ever began
     log: list = field(default_factory=list)
     cuts: list = field(default_factory=list)  # moments between operations
+    merged: dict = field(default_factory=dict)  # id -> Held, of segments that are merged into others
+    undone: set = field(default_factory=set)  # ids of merges that were undone: they are used again
+    runs: list = field(default_factory=list)  # compactions that came to their end
     began_ms: int = 0  # when the last operation began
     _content: dict = field(default_factory=dict)
     _steps: int = 0
@@ -226,9 +229,41 @@ class SegmentModel:
             lambda io: Table(self.table, io=io, engine=lambda: Meddling(io, meddle)).compact(options), crash
         )
         merged = self.follow_merges(self._gone())
+        if outcome is not None and outcome.units:
+            self.runs.append(outcome.run)
         if outcome is not None and meddle is None:
             assert {one for unit in outcome.units for one in unit.inputs} & before == merged & before, outcome.units
         return outcome
+
+    def restore(self, run, *, crash=None):
+        """Undo a compaction, wholly or not at all; no row comes or goes."""
+        before = self._count()
+        self._run(lambda io: Table(self.table, io=io).restore(run), crash, may_refuse=True)
+        live = self.lake.live()
+        again = [one for one in live if one not in self.held]
+        if again:
+            gone = [one for one in self.held if one not in live]
+            self.undone.update(gone)
+            self._drop(gone)
+            self.held.update({one: self.merged[one] for one in again})
+        assert self._count() == before, "a restore changed rows"
+
+    def _count(self):
+        return Counter(repr(as_tuple(row)) for held in self.held.values() for row in held.rows)
+
+    def look_back(self, version):
+        """The product shows the rows that a version had, to a filter too, and finds no damage in it."""
+        status, table = self._status(version), Table(self.table)
+        contents = [self._read(one["segment_file"])["rows"] for one in status["live"].values()]
+        wanted = Counter(repr(row) for rows in contents for row in rows)
+        found = table.scan(version=version).to_arrow().cast(ARROW)
+        assert Counter(repr(as_tuple(row)) for row in found.to_pylist()) == wanted
+        some = table.scan(["id"], "id >= 3 AND id < 9", version=version).to_arrow().column("id")
+        ids = [row[0] for rows in contents for row in rows]
+        assert sorted(some.to_pylist()) == sorted(one for one in ids if one is not None and 3 <= one < 9)
+        report = table.check(version=version, deep=True)
+        assert report.damage == ()
+        assert report.rows == len(ids)
 
     def delete(self, ids, *, crash=None):
         """Delete by id."""
@@ -312,6 +347,7 @@ class SegmentModel:
                 entry = gone[one]
                 assert entry["status"] == "compacted", entry
                 into, held = entry["merged_into"], self.held.pop(one)
+                self.merged[one] = Held(list(held.rows), held.newest_ms)
                 there = self.held.setdefault(into, Held([], 0))
                 there.rows += held.rows
                 there.newest_ms = max(there.newest_ms, held.newest_ms)
@@ -320,11 +356,13 @@ class SegmentModel:
 
     def _gone(self):
         """Retired and cleaned entries by id."""
-        status, found = self.lake.status(), dict(self.lake.retired())
+        status = self.lake.status()
+        entries = list(status["retired"])
         for name in status["history_files"]:
             content = json.loads((self.lake.path / "Metadata/history" / name).read_bytes())
-            found |= {text_id(one): one for one in to_rows(content["entries"])}
-        return found
+            entries += to_rows(content["entries"])
+        # The id of an undone merge is used again: the newest one counts.
+        return {text_id(one): one for one in sorted(entries, key=lambda one: one["modified_ms"])}
 
     # What must hold.
 
@@ -400,11 +438,11 @@ class SegmentModel:
                 one, name = text_id(entry), entry["segment_file"]
                 if name is None:
                     assert self.loads.setdefault(one, entry["attempt"]) == entry["attempt"], f"{one} was given twice"
-                else:
+                elif one not in self.undone:
                     assert self.ids.setdefault(one, name) == name, f"{one} was used twice"
                 assert entry["load"] < status["next_load"]
         live, gone = set(self.lake.live()), self._gone()
-        assert not live & set(gone), "a segment is live and gone"
+        assert not live & set(gone) - self.undone, "a segment is live and gone"
         assert all(entry["status"] in GONE_STATUSES for entry in gone.values())
         assert set(self.ids) <= live | set(gone), "a segment is forgotten"
 
@@ -464,6 +502,7 @@ class SegmentModel:
             self.clock.move(800 * 86_400)
         self.clean()
         self.check()
+        self.look_back(self.kept()[-1])
         status = self.lake.status()
         assert status["running"] == []
         assert all(entry["segment_file"] for entry in status["entries"]), "a dead load is still in the status"

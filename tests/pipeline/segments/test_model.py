@@ -126,6 +126,18 @@ class SegmentMachine(RuleBasedStateMachine):
         """Delete what was loaded before one of the last operations."""
         self.model.delete_before(data.draw(st.sampled_from(self.model.cuts[-6:])), crash=crash)
 
+    @precondition(lambda self: self.model.runs)
+    @rule(data=st.data(), crash=CRASHES)
+    def restore(self, data, crash):
+        """Undo one of the last compactions, if that is still possible."""
+        self.model.restore(data.draw(st.sampled_from(self.model.runs[-3:])), crash=crash)
+
+    @rule(which=st.integers(0, 10**6))
+    def look_back(self, which):
+        """Read a kept version as it was, and check it."""
+        kept = self.model.kept()
+        self.model.look_back(kept[which % len(kept)])
+
     @rule(changes=ALTERS, crash=CRASHES)
     def alter(self, changes, crash):
         """Change properties."""

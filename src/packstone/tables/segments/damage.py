@@ -45,6 +45,8 @@ from packstone.tables.segments.format.columns import parse_columns, to_arrow
 from packstone.tables.segments.format.delete_file import read_deletes
 from packstone.tables.segments.format.layout import (
     data_file_path,
+    delete_file_path,
+    deletes_folder,
     entries_folder,
     history_path,
     index_file_name,
@@ -99,6 +101,7 @@ def find_wrong_files(
 ) -> Iterator[tuple[StatusEntry, tuple[WrongFile, ...]]]:
     """Yield the segments with missing or changed files, and those files; the entries are live."""
     segments, indexes = _sizes(io, segments_folder(table)), _sizes(io, index_folder(table))
+    deletes = _sizes(io, deletes_folder(table)) if any(entry.delete_file for entry in entries) else {}
 
     def check(entry: StatusEntry) -> tuple[WrongFile, ...]:
         own = segment_file_path("", entry.segment_file or "").removeprefix("/")
@@ -106,6 +109,9 @@ def find_wrong_files(
         index = index_file_name(entry.id, entry.attempt)
         path = index_file_path("", index).removeprefix("/")
         found += _compare({path: entry.index_bytes}, {path: indexes.get(index)})
+        if entry.delete_file is not None:
+            path = delete_file_path("", entry.delete_file).removeprefix("/")
+            found += _compare({path: None}, {path: deletes.get(entry.delete_file)})
         return (*found, *_check_data(io, table, entry))
 
     for begin in range(0, len(entries), _CHUNK):

@@ -12,7 +12,7 @@ have a tree over their sort keys.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final, Self
@@ -383,14 +383,16 @@ def _gone(io: FileIO, table: str, status: TableStatus, *, error: Exception) -> E
 def _join(segments: Sequence[SegmentIndex]) -> VersionIndex:
     files: list[DataFile] = []
     alone: list[IndexPart] = []
-    together: dict[pa.Schema, list[IndexPart]] = {}
+    # Equal texts mean equal types (segment_file.py checks that); hashing 10,000 Arrow schemas takes a second.
+    together: dict[tuple[object, ...], list[IndexPart]] = {}
     for at, one in enumerate(segments):
         part = _number(one, first_file=len(files), segment=at)
         files += one.segment.files
         if part.keys is not None:
             alone.append(part)
         elif part.index.num_rows:
-            together.setdefault(part.index.schema, []).append(part)
+            kind = one.segment.schema, one.segment.sort_columns, *part.index.column_names
+            together.setdefault(kind, []).append(part)
     joined = (_concatenate(parts) for parts in together.values())
     return VersionIndex(files=tuple(files), segments=len(segments), parts=(*alone, *joined))
 
@@ -412,18 +414,15 @@ def _number(one: SegmentIndex, *, first_file: int, segment: int) -> IndexPart:
 def _concatenate(parts: Sequence[IndexPart]) -> IndexPart:
     if len(parts) == 1:
         return parts[0]
+    joined = pa.concat_tables([part.index for part in parts])
+    # Only a tree needs the keys of first and last rows.
+    names = [name for name in joined.column_names if not name.startswith(("start.", "end.", "exact."))]
     return IndexPart(
-        index=pa.concat_tables(_wanted_columns(parts)).combine_chunks(),
+        index=joined.select(names).combine_chunks(),
         file=np.concatenate([part.file for part in parts]),
         segment=np.concatenate([part.segment for part in parts]),
         is_sorted=any(part.is_sorted for part in parts),
     )
-
-
-def _wanted_columns(parts: Sequence[IndexPart]) -> Iterable[pa.Table]:
-    """The index columns without the keys of first and last rows, which only a tree needs."""
-    names = [name for name in parts[0].index.column_names if not name.startswith(("start.", "end.", "exact."))]
-    return (part.index.select(names) for part in parts)
 
 
 _MOST_GROUPS: Final = 10_000

@@ -14,6 +14,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -127,6 +128,7 @@ INDEX_FORMAT_VERSION = 1
 _VERSION_KEY = b"format_version"
 _VERSION_DIGITS: Final = 9
 _DIGEST_BYTES: Final = 16
+_IN_THIS_THREAD: Final = pa.ipc.IpcReadOptions(use_threads=False)  # most indexes are small, and there may be thousands
 _NEEDED: Final = {"file": pa.int32(), "row_group": pa.int32(), "rows": pa.int64(), "size_bytes": pa.int64()}
 
 
@@ -136,6 +138,11 @@ def index_schema(schema: pa.Schema, sort_columns: Sequence[str]) -> pa.Schema:
         [pa.field("file", pa.int32()), *part_schema(schema, sort_columns)],
         metadata={_VERSION_KEY: str(INDEX_FORMAT_VERSION).encode()},
     )
+
+
+@lru_cache(maxsize=64)  # nearly all segments of a table have the same
+def _wanted_schema(ddl: str, sort_columns: tuple[str, ...]) -> pa.Schema:
+    return index_schema(to_arrow(parse_columns(ddl)), sort_columns)
 
 
 def join_parts(parts: Sequence[bytes], *, schema: pa.Schema, sort_columns: Sequence[str]) -> pa.Table:
@@ -197,7 +204,7 @@ def _digest(data: bytes) -> str:
 
 def _decode(data: bytes, *, path: str, is_sure: bool) -> pa.Table:
     try:
-        with pa.ipc.open_file(pa.py_buffer(data)) as reader:
+        with pa.ipc.open_file(pa.py_buffer(data), options=_IN_THIS_THREAD) as reader:
             index = reader.read_all()
         if not is_sure:  # written by an older packstone, without a digest: its offsets may be invalid
             index.validate(full=True)
@@ -217,7 +224,7 @@ def _check_fits(index: pa.Table, segment: SegmentFile, *, path: str) -> None:
     if len(columns) < len(index.schema) or any(columns.get(name) != kind for name, kind in _NEEDED.items()):
         raise damaged_index(path, "columns are missing, or of another type")
     try:
-        wanted = index_schema(to_arrow(parse_columns(segment.schema)), segment.sort_columns)
+        wanted = _wanted_schema(segment.schema, segment.sort_columns)
     except (InvalidInputError, KeyError) as error:
         raise damaged_index(path, f"the columns of segment {segment.id} are unknown") from error
     if any(field.name in columns and columns[field.name] != field.type for field in wanted):
