@@ -44,7 +44,7 @@ def main() -> None:
     arguments = parser.parse_args()
     options = HiveOptions()
     each = arguments.files // arguments.partitions
-    planned, seconds, units = 0, 0.0, 0
+    planned, seconds, cpu_seconds, units = 0, 0.0, 0.0, 0
     for number in range(arguments.partitions):
         listing = make_listing(number, each)
         facts = {
@@ -53,13 +53,14 @@ def main() -> None:
             )
             for at, file in enumerate(listing.files)
         }
-        began = time.perf_counter()
+        began, cpu_began = time.perf_counter(), time.process_time()
         plan = plan_partition(listing, listing.files, facts, options=options, known_outputs=frozenset())
-        seconds += time.perf_counter() - began
+        seconds, cpu_seconds = seconds + time.perf_counter() - began, cpu_seconds + time.process_time() - cpu_began
         planned += sum(len(unit.inputs) for unit in plan.units)
         units += len(plan.units)
     peak_mib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    print(f"{planned} files into {units} units: {seconds:.2f} s of planning, peak memory {peak_mib:.0f} MiB")
+    times = f"{seconds:.2f} s of planning ({cpu_seconds:.2f} s CPU)"
+    print(f"{planned} files into {units} units: {times}, peak memory {peak_mib:.0f} MiB")
 
 
 if __name__ == "__main__":

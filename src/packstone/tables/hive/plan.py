@@ -184,7 +184,7 @@ def plan_partition(
     skipped = [*_not_mergeable(listing, selected, facts)]
     usable = [file for file in selected if facts[file.name].verdict is Verdict.MERGEABLE]
     file_groups = group_files([facts[file.name] for file in usable])
-    group_of = {found.name: group.key for group in file_groups for found in group.files}
+    group_of = {found.name: key for group in file_groups for key in (group.key,) for found in group.files}
     groups: dict[str, int] = {}
     candidates = [
         Candidate(
@@ -234,7 +234,10 @@ def group_files(facts: Sequence[FileFacts]) -> tuple[FileGroup, ...]:
     groups: dict[tuple[str, Reading], list[FileFacts]] = {}
     for kind, files in kinds.items():
         shapes = [found.shape for found in files if found.shape is not None]
-        readings = _agree_on_readings(shapes) if len(shapes) == len(files) else (FREE_TEXT,) * len(files)
+        if len(shapes) < len(files):
+            groups[kind, FREE_TEXT] = files
+            continue
+        readings = _agree_on_readings(shapes)
         for found, reading in zip(files, readings, strict=True):
             groups.setdefault((kind, reading), []).append(found)
     return tuple(FileGroup(kind, reading, tuple(files)) for (kind, reading), files in groups.items())
