@@ -115,6 +115,17 @@ class TestHelp:
         assert done.stderr == "{0} []\n"
         assert done.stdout.count("Usage: packstone") == 1 + len(COMMANDS)
 
+    def test_a_process_that_leaves_the_files_to_workers_does_not_import_pyarrow(self, quiet_env):
+        """What a compaction of a Hive directory imports before it opens a data file is quick to import."""
+        program = (
+            "import sys\n"
+            "import packstone.cli.commands.compact, packstone.pipeline.table, packstone.tables.hive.table\n"
+            "import packstone.runs.worker_pool, packstone.tables.hive.recover\n"
+            "print(sorted({'pyspark', 'pyarrow', 'numpy', 'pandas'} & set(sys.modules)))\n"
+        )
+        done = subprocess.run([sys.executable, "-c", program], env=quiet_env, capture_output=True, check=True)
+        assert done.stdout == b"[]\n"
+
     def test_every_option_says_what_it_does(self, packstone):
         """No option is listed without a text."""
         for command in COMMANDS:

@@ -1,14 +1,16 @@
-"""A unit of work: the spec of what one attempt rewrites, and the result that it reports.
+"""A unit of work: the spec of what one attempt rewrites, the result that it reports, and the fingerprint of its rows.
 
 Specs and results are passed as files in the staging folder, so they hold only plain values.
 """
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final, Generic, TypeVar
 
+from packstone.errors import InvalidInputError
 from packstone.model.files import FileEntry, Permissions
 
 OutputT = TypeVar("OutputT")
@@ -127,3 +129,44 @@ class UnitResult(Generic[OutputT]):
     def seconds(self) -> float:
         """The total time of the unit."""
         return self.write_seconds + self.read_seconds_before + self.read_seconds_after
+
+
+# ---- fingerprints ----
+
+_LANE: Final = (1 << 64) - 1
+_TEXT: Final = re.compile(r"([0-9]+) rows ([0-9a-f]{16})([0-9a-f]{16})")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fingerprint:
+    """The count of rows and the two lanes of the sum of their hashes."""
+
+    rows: int
+    lo: int
+    hi: int
+
+    @classmethod
+    def zero(cls) -> Fingerprint:
+        """Return the fingerprint of no rows."""
+        return cls(rows=0, lo=0, hi=0)
+
+    @classmethod
+    def parse(cls, text: str) -> Fingerprint:
+        """Read back what ``str`` wrote."""
+        match = _TEXT.fullmatch(text)
+        if match is None:
+            raise InvalidInputError(f"{text!r} is not a fingerprint: '5 rows ' and 32 hex digits")
+        rows, hi, lo = match.groups()
+        return cls(rows=int(rows), lo=int(lo, 16), hi=int(hi, 16))
+
+    def __add__(self, other: Fingerprint) -> Fingerprint:
+        """Return the fingerprint of the rows of both."""
+        return Fingerprint(
+            rows=self.rows + other.rows,
+            lo=(self.lo + other.lo) & _LANE,
+            hi=(self.hi + other.hi) & _LANE,
+        )
+
+    def __str__(self) -> str:
+        """Show as ``12345 rows 0123456789abcdef0123456789abcdef``, the high lane first."""
+        return f"{self.rows} rows {self.hi:016x}{self.lo:016x}"

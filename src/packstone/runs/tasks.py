@@ -31,8 +31,6 @@ from functools import reduce
 from operator import and_
 from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar
 
-import pyarrow as pa
-
 from packstone.errors import (
     CorruptionError,
     PackstoneError,
@@ -261,7 +259,7 @@ def describe_failure(error: Exception, *, number: int) -> UnitResult[Any]:
             message = error.message
         case OSError():
             message = storage_sentence(error)
-        case pa.ArrowException():
+        case _ if type(error).__module__.startswith("pyarrow"):  # which a driver need not import
             message = f"Arrow failed: {error}"
         case _:
             message = f"The unit failed: {type(error).__name__} {error}"

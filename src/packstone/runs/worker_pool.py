@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import importlib
 import os
 import pickle
 import signal
@@ -33,8 +34,6 @@ from collections import deque
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection, wait
 from typing import TYPE_CHECKING, Any, Final, NoReturn
-
-import pyarrow as pa
 
 from packstone.errors import PackstoneError, UnavailableError
 from packstone.runs.deaths import MAX_DEATHS, run_task, start_python
@@ -275,6 +274,8 @@ def serve(handle: int) -> NoReturn:
         signal.signal(number, _ignore)  # not SIG_IGN, which programs that a worker starts would inherit
     signal.pthread_sigmask(signal.SIG_UNBLOCK, _STOP_SIGNALS)
     warnings.simplefilter("ignore", DeprecationWarning)  # Python 3.12 warns of jemalloc's thread, which knows forks
+    importlib.import_module("pyarrow")  # once for all workers; the parent of the pool may do without
+
     control = socket.socket(fileno=handle)
     workers: set[int] = set()
     while True:
@@ -326,6 +327,8 @@ def _end_with(server: int) -> None:
 
 def _work(connection: Connection, job: Job[Any, Any, Any]) -> None:
     """Run one task after another, as the parent sends them."""
+    import pyarrow as pa
+
     pa.set_cpu_count(1)  # the other cores have workers of their own
     with _ErrorsTo(connection):
         io, has_idle_core = connection.recv()

@@ -18,14 +18,12 @@ lanes instead. Fingerprints are stored with journals and history: the hash never
 
 from __future__ import annotations
 
-import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 from pyarrow import types
 
-from packstone.errors import InvalidInputError
+from packstone.model.unit import Fingerprint
 from packstone.rewrite.proof.value_hash import (
     BLOCK_ROWS,
     I64,
@@ -42,45 +40,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     import pyarrow as pa
-
-_LANE: Final = (1 << 64) - 1
-_TEXT: Final = re.compile(r"([0-9]+) rows ([0-9a-f]{16})([0-9a-f]{16})")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Fingerprint:
-    """The count of rows and the two lanes of the sum of their hashes."""
-
-    rows: int
-    lo: int
-    hi: int
-
-    @classmethod
-    def zero(cls) -> Fingerprint:
-        """Return the fingerprint of no rows."""
-        return cls(rows=0, lo=0, hi=0)
-
-    @classmethod
-    def parse(cls, text: str) -> Fingerprint:
-        """Read back what ``str`` wrote."""
-        match = _TEXT.fullmatch(text)
-        if match is None:
-            raise InvalidInputError(f"{text!r} is not a fingerprint: '5 rows ' and 32 hex digits")
-        rows, hi, lo = match.groups()
-        return cls(rows=int(rows), lo=int(lo, 16), hi=int(hi, 16))
-
-    def __add__(self, other: Fingerprint) -> Fingerprint:
-        """Return the fingerprint of the rows of both."""
-        return Fingerprint(
-            rows=self.rows + other.rows,
-            lo=(self.lo + other.lo) & _LANE,
-            hi=(self.hi + other.hi) & _LANE,
-        )
-
-    def __str__(self) -> str:
-        """Show as ``12345 rows 0123456789abcdef0123456789abcdef``, the high lane first."""
-        return f"{self.rows} rows {self.hi:016x}{self.lo:016x}"
-
 
 # ---- row hash ----
 # A 128-bit hash of every row of a record batch, as two lanes of 64 bits, and the fingerprints made of them.

@@ -35,7 +35,7 @@ import pyarrow as pa
 from pyarrow import types
 
 from packstone.errors import UnfaithfulError
-from packstone.rewrite.proof.fingerprint import Fingerprint
+from packstone.model.unit import Fingerprint
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

@@ -27,7 +27,7 @@ import numpy as np
 import pyarrow as pa
 from pyarrow import types
 
-from packstone.rewrite.proof.fingerprint import Fingerprint
+from packstone.model.unit import Fingerprint
 from packstone.rewrite.proof.value_hash import BLOCK_ROWS, I64, U64, find_nulls, hash_values, mix
 
 if TYPE_CHECKING:

@@ -21,6 +21,7 @@ import pyarrow as pa
 import pyarrow.types as pt
 
 from packstone.errors import UnreadableFileError, VerificationError
+from packstone.model.unit import Fingerprint
 from packstone.rewrite.data_files.batches import read_ahead
 from packstone.rewrite.formats.parquet_batches import batch_rows_for, decoded_row_bytes, read_batches
 from packstone.rewrite.formats.parquet_footer import (
@@ -31,7 +32,6 @@ from packstone.rewrite.formats.parquet_footer import (
     writer_semantics,
 )
 from packstone.rewrite.formats.parquet_scan import scan_small_file
-from packstone.rewrite.proof.fingerprint import Fingerprint
 from packstone.rewrite.proof.ordered_digest import digest_batches
 
 if TYPE_CHECKING:

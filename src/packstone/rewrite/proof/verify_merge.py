@@ -41,7 +41,7 @@ import pyarrow as pa
 from pyarrow import types
 
 from packstone.errors import VerificationError
-from packstone.model.unit import Verify
+from packstone.model.unit import Fingerprint, Verify
 from packstone.rewrite.data_files.batches import read_ahead, read_one_ahead
 from packstone.rewrite.data_files.rows import read_rows
 from packstone.rewrite.merge_tree.merge import run_merge
@@ -54,7 +54,6 @@ from packstone.rewrite.merge_tree.spec import (
     unpack_schema,
 )
 from packstone.rewrite.proof.check_metadata import FactsOfRows, check_shape
-from packstone.rewrite.proof.fingerprint import Fingerprint
 from packstone.rewrite.proof.merged_rows import Ages, make_slim, make_wide, merge_slim, merge_wide
 from packstone.rewrite.proof.merged_view import Block, Layout, ViewReader, as_input, blame_output
 from packstone.rewrite.proof.order_codes import codes_per_value

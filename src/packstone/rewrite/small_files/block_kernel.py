@@ -29,9 +29,8 @@ from packstone.rewrite.small_files.merge_unit import MergeKernel, Written, check
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from packstone.model.unit import UnitSpec
+    from packstone.model.unit import Fingerprint, UnitSpec
     from packstone.rewrite.formats.block_format import BlockFormat, ByteSource, Header, Piece
-    from packstone.rewrite.proof.fingerprint import Fingerprint
     from packstone.rewrite.proof.ordered_digest import Part
     from packstone.storage.fileio import FileIO
 

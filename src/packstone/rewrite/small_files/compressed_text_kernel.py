@@ -19,11 +19,10 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 
 from packstone.errors import UnfaithfulError, UnreadableFileError, VerificationError
-from packstone.model.unit import How, Verify
+from packstone.model.unit import Fingerprint, How, Verify
 from packstone.rewrite.blame_file import one_line
 from packstone.rewrite.formats.bounded_codecs import PlainBudget
 from packstone.rewrite.formats.codecs import TextCodec, TextEncoder, decode_text, read_text
-from packstone.rewrite.proof.fingerprint import Fingerprint
 from packstone.rewrite.proof.ordered_digest import digest_parts
 from packstone.rewrite.small_files.merge_unit import MergeKernel, Written, check_copied
 from packstone.rewrite.small_files.text_kernel import (

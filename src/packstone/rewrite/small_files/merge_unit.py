@@ -20,10 +20,8 @@ from typing import TYPE_CHECKING, Final, Protocol, cast
 from packstone.errors import PackstoneError, UnfaithfulError, UnreadableFileError, VerificationError
 from packstone.model.files import FileFormat
 from packstone.model.sizes import format_mb
-from packstone.model.unit import How, StagedFile, UnitResult, UnitSpec, UnitStatus, Verify
+from packstone.model.unit import Fingerprint, How, StagedFile, UnitResult, UnitSpec, UnitStatus, Verify
 from packstone.rewrite.blame_file import blame_file, one_line
-from packstone.rewrite.proof.fingerprint import Fingerprint
-from packstone.rewrite.proof.ordered_digest import are_equal_parts
 from packstone.runs.reuse import check_is_there
 from packstone.storage.fileio import KeptFiles
 
@@ -238,6 +236,7 @@ def blame_output(staged: str) -> Iterator[None]:
 
 def check_copied(before: Iterable[Part], after: Iterable[Part], *, output: str) -> None:
     """Raise VerificationError if the output has other bytes than the inputs that were copied into it."""
+    from packstone.rewrite.proof.ordered_digest import are_equal_parts  # with NumPy, which a driver need not import
 
     def read_back() -> Iterator[Part]:
         with blame_output(output):

@@ -40,9 +40,8 @@ from packstone.rewrite.small_files.merge_unit import Written, check_copied
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from packstone.model.unit import UnitSpec
+    from packstone.model.unit import Fingerprint, UnitSpec
     from packstone.rewrite.formats.orc_protobuf import Message
-    from packstone.rewrite.proof.fingerprint import Fingerprint
     from packstone.rewrite.proof.ordered_digest import Part
     from packstone.storage.fileio import FileIO
 

@@ -27,9 +27,8 @@ from packstone.rewrite.small_files.merge_unit import Written
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from packstone.model.unit import UnitSpec
+    from packstone.model.unit import Fingerprint, UnitSpec
     from packstone.rewrite.formats.parquet_file_writer import ParquetFileWriter
-    from packstone.rewrite.proof.fingerprint import Fingerprint
     from packstone.storage.fileio import FileIO
 
 

@@ -15,9 +15,9 @@ import hashlib
 from typing import TYPE_CHECKING, Any
 
 from packstone.errors import UnfaithfulError, UnreadableFileError, VerificationError
-from packstone.model.unit import How
+from packstone.model.unit import Fingerprint, How
 from packstone.rewrite.blame_file import one_line
-from packstone.rewrite.proof.fingerprint import Fingerprint, fingerprint_lines
+from packstone.rewrite.proof.fingerprint import fingerprint_lines
 from packstone.rewrite.proof.ordered_digest import PartsDigest, digest_parts
 from packstone.rewrite.small_files.merge_unit import Written, check_copied
 

@@ -38,11 +38,11 @@ import pyarrow.parquet as pq
 import pyarrow.types as pt
 
 from packstone.errors import UnreadableFileError, VerificationError
+from packstone.model.unit import Fingerprint
 from packstone.rewrite.blame_file import blame_file
 from packstone.rewrite.formats.parquet_batches import batch_rows_for, decoded_row_bytes, read_batches
 from packstone.rewrite.formats.parquet_checks import check_footer
 from packstone.rewrite.formats.parquet_footer import open_parquet
-from packstone.rewrite.proof.fingerprint import Fingerprint
 from packstone.rewrite.proof.ordered_digest import ColumnDigest
 from packstone.rewrite.proof.verify_files import check_text
 

@@ -24,13 +24,12 @@ import pyarrow as pa
 from pyarrow import types
 
 from packstone.errors import CorruptionError, VerificationError
-from packstone.model.unit import Verify
+from packstone.model.unit import Fingerprint, Verify
 from packstone.rewrite.data_files.batches import read_ahead, to_column
 from packstone.rewrite.formats.parquet_batches import read_batches
 from packstone.rewrite.formats.parquet_footer import open_parquet, sorting_of
 from packstone.rewrite.merge_tree.spec import KeyRange, unpack_schema, unpack_value
 from packstone.rewrite.proof.check_metadata import BlockCheck, check_columns, check_order
-from packstone.rewrite.proof.fingerprint import Fingerprint
 from packstone.rewrite.proof.merged_view import blame_output, is_coded
 from packstone.rewrite.proof.order_codes import Mask, is_below
 from packstone.rewrite.proof.ordered_digest import digest_batches

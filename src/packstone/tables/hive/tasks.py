@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Final, Self
 from packstone.errors import PackstoneError, UnfaithfulError
 from packstone.model.files import FileEntry
 from packstone.model.maintenance import Damage, ProvedUnit, damage_in
-from packstone.model.unit import How, StagedFile, UnitResult, UnitSpec, UnitStatus
+from packstone.model.unit import Fingerprint, How, StagedFile, UnitResult, UnitSpec, UnitStatus
 from packstone.rewrite.blame_file import describe_error
-from packstone.rewrite.proof.fingerprint import Fingerprint
 from packstone.rewrite.small_files.merge_unit import KERNELS, Written, kernel_of, read_through, reuse_unit, run_unit
 from packstone.runs.reuse import FinishedUnit
 from packstone.runs.tasks import Attempt, Job, Reuse

@@ -53,8 +53,8 @@ from packstone.tables.paimon.format.paths import DataFileNames
 from packstone.tables.paimon.format.schema import TableSchema
 
 if TYPE_CHECKING:
+    from packstone.model.unit import Fingerprint
     from packstone.rewrite.merge_tree.spec import PlainValue
-    from packstone.rewrite.proof.fingerprint import Fingerprint
     from packstone.storage.fileio import FileIO
 
 _ODD: Final = 1  # the row kinds of retractions are odd

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING
 from packstone.errors import PackstoneError, RefusedError
 from packstone.model.maintenance import ProvedUnit, RestorePlan, ToProve
 from packstone.model.segment import SegmentId
-from packstone.model.unit import Verify
-from packstone.rewrite.proof.fingerprint import Fingerprint
+from packstone.model.unit import Fingerprint, Verify
 from packstone.rewrite.sorted_merge.spec import OrderedFile
 from packstone.runs.clock import now_ms, system_clock
 from packstone.tables.segments.format.commit import commit_edit
