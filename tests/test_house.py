@@ -60,7 +60,7 @@ def test_modules_do_not_multiply(modules):
 
 
 def test_a_public_type_name_exists_once(modules):
-    """Two classes of one name are told apart by nobody who reads a traceback or a log."""
+    """Nobody who reads a traceback or a log can tell two classes of one name apart."""
     names = Counter(node.name for tree in modules.values() for node in tree.body if isinstance(node, ast.ClassDef))
     twice = {name for name, count in names.items() if count > 1 and not name.startswith("_")}
     assert not twice

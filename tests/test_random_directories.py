@@ -76,7 +76,7 @@ def or_null(values):
 
 
 def undictionaried(kind):
-    """The type of the values: behind a null struct PyArrow makes dictionary codes that stand for nothing."""
+    """The type of the values: behind a null struct PyArrow makes dictionary codes without an entry."""
     return kind.value_type if pa.types.is_dictionary(kind) else kind
 
 

@@ -72,7 +72,7 @@ class Terminal:
                 raise AssertionError(self.screen)
 
     def type(self, keys: str) -> None:
-        """Press keys, as a person does: after the question stands there and somebody waits for the answer."""
+        """Press keys, as a person does: once the question is on the screen and the command waits for the answer."""
         time.sleep(0.2)  # a Ctrl-C between the question and the waiting would be held back until the next key
         os.write(self._terminal, keys.encode())
 

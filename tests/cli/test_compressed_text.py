@@ -96,7 +96,7 @@ BROKEN = {
     "wrong.csv.gz": (WRITERS["bzip2"][1](TEXTS[0]), "its name says gzip but its content is bzip2"),
     "plain.csv.gz": (TEXTS[0], "its name says compressed text but its content is text"),
     "wrong.csv.snappy": (WRITERS["gzip"][1](TEXTS[0]), "its name says hadoop-snappy but its content is gzip"),
-    "noise.csv.lz4": (b"\x00\x00\x00\x09noise is no block", "not a complete hadoop-lz4 file"),
+    "noise.csv.lz4": (b"\x00\x00\x00\x09noise is not a block", "not a complete hadoop-lz4 file"),
     "plain.csv.deflate": (TEXTS[0], "not a complete deflate file"),
 }
 

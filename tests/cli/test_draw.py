@@ -51,7 +51,7 @@ def outcome(**facts) -> Outcome:
 
 @pytest.mark.parametrize("status", [Status.COMMITTED, Status.PLANNED])
 def test_brackets_in_names_are_no_markup(status):
-    """Names and reasons with brackets stand as they are."""
+    """Names and reasons with brackets are printed unchanged."""
     text = drawn(draw_outcome, outcome(status=status))
     assert ODD in text
     assert "/data/[x]/orders" in text

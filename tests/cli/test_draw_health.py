@@ -24,7 +24,7 @@ REPORT = Report(
         parts=tuple(WorstPart(name=f"p=[bold]{at}[/]", cells=(f"{at}",), score=at) for at in range(8)),
     ),
     hazards=tuple(Hazard(name="odd", where=f"p={at}", evidence="[dim]why[/]") for at in range(17)),
-    notes=("looked into 1 of 2",),
+    notes=("inspected 1 of 2",),
 )
 
 
@@ -64,7 +64,7 @@ def test_a_report_is_drawn_from_top_to_bottom():
     assert found[4].split() == ["b", "█" * 20, "1,200", "p=[bold]0[/]", "0", "0"]
     assert found[10].strip() == "…"
     assert found[11] == "odd  p=0: [dim]why[/]"
-    assert found[-2:] == ["… and 2 more hazards, see --format json", "looked into 1 of 2"]
+    assert found[-2:] == ["… and 2 more hazards, see --format json", "inspected 1 of 2"]
     assert len(found) == 11 + 15 + 2
 
 

@@ -168,7 +168,7 @@ def test_areas_share_a_scale(packstone, monkeypatch):
 
 
 def test_labels_are_no_markup(packstone, monkeypatch):
-    """Brackets and control characters in a label stand as they are, escaped where they would move the cursor."""
+    """Brackets and control characters in a label are printed unchanged, escaped where they would move the cursor."""
     page = drawn(
         packstone, monkeypatch, "full", "--label", "[red]x\x1b", "--compare", "[/]: --trigger 3", "--arrivals", "3"
     )

@@ -2,7 +2,7 @@
 
 A block fenced as ``console`` holds commands (lines that begin with ``$ ``) and their output. A page's blocks run in
 order in one folder, empty but for ``examples/``. Sizes, times, widths and run ids differ from machine to machine and
-are not compared; a line ``[...]`` stands for any lines. ``pytest --rewrite tests/docs`` writes what differs anew.
+are not compared; a line ``[...]`` matches any lines. ``pytest --rewrite tests/docs`` writes what differs anew.
 """
 
 import os
@@ -119,7 +119,7 @@ class Terminal:
         return RUN_ID.sub(lambda match: self._real_run.get(match[0], match[0]), line)
 
     def learn_runs(self, shown: str, real: str) -> None:
-        """Remember which real run stands for which run of the page."""
+        """Remember which real run replaces which run of the page."""
         for ours, theirs in zip(RUN_ID.findall(shown), RUN_ID.findall(real), strict=False):
             self._real_run.setdefault(ours, theirs)
 

@@ -33,7 +33,7 @@ OF_PROCESSES = ("spark.executorEnv.", "spark.yarn.appMasterEnv.")  # what follow
 
 
 def strings_of(jar, pattern):
-    """The classes of one of Spark's jars as bytes, in which its names stand as they are."""
+    """The classes of one of Spark's jars as bytes, which contain the names unchanged."""
     (path,) = JARS.glob(f"spark-{jar}_*.jar")
     with zipfile.ZipFile(path) as archive:
         return b"".join(archive.read(name) for name in archive.namelist() if re.search(pattern, name))

@@ -110,7 +110,7 @@ def test_a_node_dies_and_comes_back(hdfs, start_compaction, packstone, node):
     """Within the time that is waited: the run goes on over new connections and commits.
 
     How long a DataNode takes to start is the machine's affair, and records wait for one a quarter of a minute only. So
-    the run sleeps meanwhile, and wakes up with dead connections; for the NameNode it waits awake.
+    the run sleeps during the outage, and wakes up with dead connections; for the NameNode it waits awake.
     """
     lake, address, process = start_compaction()
     if node == "datanode":

@@ -75,7 +75,7 @@ def test_explain_tells_what_is_left_out(table):
 
 
 def test_a_scan_stays_at_its_version(tmp_path):
-    """What is loaded meanwhile is not in it; earlier versions can be requested by number and by time."""
+    """Rows that are loaded later are not in it; earlier versions can be requested by number and by time."""
     made = make_table(tmp_path / "t")
     scan = made.scan(["id"])
     made.segments.load(rows(ROWS, 10))

@@ -110,7 +110,7 @@ def _duck(node):
         case Compare():
             return f"{node.column} {node.op} {_duck_value(node.literal.value)}"
         case OneOf():
-            # DuckDB finds no -0.0 in a list with 0.0, so a list is what it stands for.
+            # DuckDB finds no -0.0 in a list with 0.0, so a list is written as the comparisons it means.
             parts = " OR ".join(f"{node.column} = {_duck_value(item.value)}" for item in node.literals)
             return f"NOT ({parts})" if node.negated else f"({parts})"
         case StartsWith():

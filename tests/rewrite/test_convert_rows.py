@@ -1,4 +1,4 @@
-"""Values of any type as values of a table, as strict as Spark in ANSI mode; what does not fit is told apart."""
+"""Values of any type as values of a table, as strict as Spark in ANSI mode; what does not fit is reported."""
 
 import datetime as dt
 import json
@@ -143,7 +143,7 @@ def test_wall_clock_and_instants():
 
 
 def test_encoded_columns():
-    """Dictionaries and columns of nothing convert like what they stand for."""
+    """Dictionaries and null columns convert like the values they represent."""
     coded = pa.array(["1", "x", None, "1"]).dictionary_encode()
     got = convert_values(coded, pa.int32(), zone="UTC")
     assert got.values.to_pylist() == [1, None, None, 1]

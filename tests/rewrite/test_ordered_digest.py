@@ -166,7 +166,7 @@ def test_null_struct_is_no_struct_of_nulls():
     ],
 )
 def test_encoding_does_not_count(encoded):
-    """Dictionaries and views have the digest of what they stand for."""
+    """Dictionaries and views have the digest of the values they represent."""
     plain = pa.array(["a", "b", None, "a"])
     assert digest_batches([pa.record_batch({"v": encoded})]) == digest_batches([pa.record_batch({"v": plain})])
     assert digest_by_entry([encoded]) == digest_by_entry([plain])

@@ -1,4 +1,4 @@
-"""A merged Parquet file tells a reader nothing else than its inputs did: schema, metadata, codec, order, indexes."""
+"""A merged Parquet file gives a reader the same facts as its inputs: schema, metadata, codec, order, indexes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from packstone.rewrite.small_files import parquet_splice as splice_plan
 BERLIN = "Europe/Berlin"
 KEPT = {b"writer.model.name": b"example", b"org.apache.spark.timeZone": b"UTC", b"\xff": b"\xfe"}
 
-# What DuckDB calls the logical type that an old-style annotation alone stands for.
+# What DuckDB calls the logical type that an old-style annotation alone means.
 LOGICAL = {
     "UTF8": "StringType()",
     "LIST": "ListType()",
@@ -42,7 +42,7 @@ PLAIN_INTEGERS = (LOGICAL["INT_32"], LOGICAL["INT_64"])
 def schema_of(path):
     """The schema as DuckDB sees it, without the root's name.
 
-    An old-style annotation counts as the logical type it stands for: PyArrow writes both. That a 32-bit integer is a
+    An old-style annotation counts as the logical type it means: PyArrow writes both. That a 32-bit integer is a
     signed 32-bit integer is not news either.
     """
     columns = "name, type, type_length, repetition_type, num_children, scale, precision, field_id"

@@ -1,4 +1,4 @@
-"""The registry names kernels as text: each name stands for a kernel, which loads the code of its own format only."""
+"""The registry names kernels as text: each name is that of a kernel, which loads the code of its own format only."""
 
 import inspect
 import json

@@ -154,7 +154,7 @@ def test_who_was_taken_over_notices(folder):
 
 
 def test_a_slow_rival_cannot_use_a_number_that_was_pruned(folder, monkeypatch):
-    """Who read the owners long ago and writes a number that others used and removed meanwhile still loses (ABA)."""
+    """Who read the owners long ago and writes a number that others have used and removed since still loses (ABA)."""
     first = owner(folder, "first")
     release(IO, folder, number=take(folder, first), owner=first)
     seen = read_owner(IO, folder)

@@ -87,7 +87,7 @@ def test_files_are_looked_up_once(table, spark, job_groups):
 
 
 def test_scans_of_the_same_files_join(table, spark):
-    """Columns of two scans are told apart although Spark looked up their files once."""
+    """Columns of two scans are distinguished although Spark looked up their files once."""
     one, other = table.scan().to_df(spark), table.scan().to_df(spark)
     joined = one.join(other, one["id"] == other["id"] + 10).select(one["id"], other["id"])
     assert sorted(map(tuple, joined.collect())) == [(number + 10, number) for number in range(10)]

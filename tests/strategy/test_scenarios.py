@@ -544,7 +544,7 @@ def test_scenario(path, request):
 
 
 def test_the_scenarios_are_found():
-    """A folder that was moved would pass by having no tests, and one without a stage by not being looked into."""
+    """A folder that was moved would pass by having no tests, and one without a stage by not being read."""
     others = {"metastore", "outcomes", "paimon", "sql"}  # dumps, answers, tables, statements (tests/cli/test_sql.py)
     folders = {path.name for path in TESTDATA.iterdir()} - others
     assert {path.parent.name for path in SCENARIOS} == set(STAGES) == folders

@@ -56,7 +56,7 @@ def decimal(row: bytes, offset: int, *, digits: int, scale: int) -> Decimal:
 
 
 def timestamp(row: bytes, offset: int, *, digits: int) -> int:
-    """Milliseconds; with more digits they stand in the variable part, and the nanoseconds where the length would."""
+    """Milliseconds; with more digits they are in the variable part, and the nanoseconds where the length would."""
     (word,) = struct.unpack_from("<Q", row, offset)
     if digits <= COMPACT_TIMESTAMP_DIGITS:
         return struct.unpack_from("<q", row, offset)[0] * 10**6

@@ -452,7 +452,7 @@ def test_runs_that_are_not_there(lake):
     assert own.list_runs() == sorted([outcome.run, restore])
 
 
-# ---- meanwhile -------------------------------------------------------------------------------------------------------
+# ---- concurrent changes ----
 
 
 def in_two_steps(lake, run, between):

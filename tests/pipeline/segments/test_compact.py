@@ -127,7 +127,7 @@ def test_unsorted_loads_are_sorted_first_and_split(lake):
 
 
 def test_without_sort_columns_files_are_joined_in_order(lake):
-    """Rows stand as they were loaded, segment after segment."""
+    """Rows are in the order in which they were loaded, segment after segment."""
     lake.create()
     fill(lake, 4, count=300, files=3)
     before = lake.read().to_pylist()

@@ -1,6 +1,6 @@
 """Loads of segment tables, killed with a real SIGKILL at their steps, and then cleaned: all or nothing, nothing stays.
 
-``test_load_crashes.py`` looks at what stands there after the kill; here is what the next load and `clean` make of it.
+``test_load_crashes.py`` checks what is in the table after the kill; here is what the next load and `clean` do with it.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""Merging record by record, as a reader in Java does: the model that the column operations are held against."""
+"""Merging record by record, as a reader in Java does: the model that the column operations are compared with."""
 
 from __future__ import annotations
 

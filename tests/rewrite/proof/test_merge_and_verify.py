@@ -86,7 +86,7 @@ def test_of_equal_records_the_run_decides(engine: str) -> None:
 
 @IDLE
 def test_a_lost_row_is_found(monkeypatch: pytest.MonkeyPatch, has_idle_core: bool) -> None:
-    """A row that the merge loses is in the view, which was made meanwhile."""
+    """A row that the merge loses is in the view, which is made during the merge."""
     case = make_case()
     file = case.write(case.expected()[1:], "out")
     right = tested.run_merge

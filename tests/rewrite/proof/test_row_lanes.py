@@ -93,7 +93,7 @@ def test_columns_have_an_order() -> None:
 
 
 def test_more_columns_than_bits_of_a_word() -> None:
-    """Nulls of seventy columns are told apart."""
+    """Nulls of seventy columns are distinguished."""
     none, value = pa.nulls(1, pa.int64()), pa.array([0])
     rows = [[none if at == place else value for at in range(70)] for place in range(70)]
     assert len({hash_columns(*row)[0] for row in rows}) == 70

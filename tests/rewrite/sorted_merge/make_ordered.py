@@ -84,7 +84,7 @@ def count_rows(table):
 
 
 def is_sorted(table, sort_columns):
-    """Whether rows stand in order."""
+    """Whether rows are in order."""
     keys = [sort_key(row, sort_columns) for row in table.select(list(sort_columns)).to_pylist()]
     return all(a <= b for a, b in itertools.pairwise(keys))
 

@@ -95,7 +95,7 @@ def parent(pid: int) -> int:
 
 
 def is_writing(pid: int, below: Path, *, ending: str = ".data") -> bool:
-    """Whether a process holds a data file open below a folder; also one that somebody has removed meanwhile."""
+    """Whether a process holds a data file open below a folder; also one that has been removed since it was opened."""
     with contextlib.suppress(OSError):
         names = [str(link.readlink()).removesuffix(" (deleted)") for link in Path(f"/proc/{pid}/fd").iterdir()]
         return any(name.startswith(str(below)) and name.endswith(ending) for name in names)

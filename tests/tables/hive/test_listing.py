@@ -219,7 +219,7 @@ def test_a_folder_that_may_not_be_listed_is_refused(children, lake):
 
 
 def test_a_target_that_is_no_folder(lake):
-    """A missing path and a file are told apart in one sentence each."""
+    """A missing path and a file get a sentence each."""
     lake.parquet("dt=1", files=1)
     with pytest.raises(InvalidInputError, match="does not exist"):
         listings(lake.table, "dt=9")

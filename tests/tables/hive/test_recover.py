@@ -102,7 +102,7 @@ def test_back_if_an_original_changed(crashed):
 
 
 def test_back_if_an_original_was_removed(crashed):
-    """Rows that somebody deleted meanwhile do not come back in a merged file."""
+    """Rows that somebody deleted after the kill do not come back in a merged file."""
     crashed.kill("move", 1)
     (crashed.partition / "part-00003.parquet").unlink()
     crashed.recover()

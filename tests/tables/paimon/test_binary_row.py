@@ -176,7 +176,7 @@ def test_a_row_of_another_arity_is_a_corruption():
 
 
 def test_a_nested_column_is_read_as_nothing():
-    """Statistics hold null for nested columns; whatever stands there, reading does not fail."""
+    """Statistics hold null for nested columns; whatever the bytes are, reading does not fail."""
     nested = parse_data_type({"type": "ARRAY", "element": "INT"})
     row = encode_row([None, 5], [nested, *types("INT")])
     assert decode_row(row, [nested, *types("INT")]) == (None, 5)

@@ -73,7 +73,7 @@ def test_a_cut_maximum_is_raised_in_its_last_character(maximum, expected):
 
 
 def test_a_character_before_the_surrogates_is_raised_beyond_them():
-    """There is no character between U+D7FF and U+E000; half a surrogate would be no text."""
+    """There is no character between U+D7FF and U+E000; half a surrogate would not be text."""
     assert one("a", "\ud7ffx", "truncate(1)")[1] == "\ue000"
 
 

@@ -155,7 +155,7 @@ def test_appends_since_the_plan_are_kept(lake):
 
 
 def test_a_conflicting_bucket_is_left_out(lake):
-    """Somebody compacted bucket 0 meanwhile: bucket 1 is committed, bucket 0 is reported with the reason."""
+    """Somebody compacted bucket 0 in the meantime: bucket 1 is committed, bucket 0 is reported with the reason."""
     edits = lake.compaction()
     commit(lake, lake.compaction(buckets=[0]))
     before = lake.rows()

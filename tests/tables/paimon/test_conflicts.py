@@ -89,13 +89,13 @@ def test_append_tables_have_no_key_ranges():
 
 @pytest.mark.parametrize(("there", "planned", "conflict"), [((4,), 4, False), ((4,), 8, True), ((-1,), -1, False)])
 def test_a_rescaled_partition_is_a_conflict(there, planned, conflict):
-    """A partition keeps one number of buckets; -1 stands for tables that have none."""
+    """A partition keeps one number of buckets; -1 means that a table has none."""
     found = why(edit([OLD], [NEW], total_buckets=planned), touched(OLD, buckets=there))
     assert (found is not None) is conflict
 
 
 def test_new_deletion_vectors_are_a_conflict():
-    """A DELETE of rows of an input, committed meanwhile, would be undone by the edit."""
+    """A DELETE of rows of an input, committed during the merge, would be undone by the edit."""
     table = touched(OLD, vectors={(EMPTY_ROW, 0): {"old": "index-1"}}, covered={"index-1": frozenset({"old"})})
     assert "deletion vectors" in why(edit([OLD], [NEW]), table)
     assert why(edit([OLD], [NEW], index_files=("index-1",)), table) is None

@@ -123,7 +123,7 @@ def test_index_manifests_come_back_whole():
 
 
 def test_only_deletion_vectors_are_taken_from_an_index_manifest():
-    """Hash indexes of dynamic buckets stand in the same file."""
+    """Hash indexes of dynamic buckets are in the same file."""
     io = MemoryFileIO()
     io.make_dirs("/t/manifest")
     ranges = (DeletionVectorRange(data_file="a", offset=1, length=2, cardinality=3),

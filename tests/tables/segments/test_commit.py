@@ -357,7 +357,7 @@ def test_a_time_that_two_versions_share(io, clock):
 
 @pytest.mark.parametrize("later", [1, 2, 5])
 def test_a_writer_that_slept_too_long_takes_its_version_back(clock, later):
-    """Its number was taken and cleaned away meanwhile: it must not believe that it has committed."""
+    """Its number was taken and cleaned away by others: it must not believe that it has committed."""
     io = Race()
     segment_create(io, T, clock=clock)
     alter(io, clock)
