@@ -253,7 +253,7 @@ def listens(port: int) -> bool:
 
 
 class NameNodeProxy:
-    """Stands before the NameNode and, when told so, lets a call through but loses its answer with the connection.
+    """A proxy of the NameNode that can let a call through but lose its answer with the connection.
 
     Or it loses the question, as a NameNode that dies, and for a while hangs up on whoever calls.
 

@@ -192,7 +192,7 @@ WAYS = {"spark": read_by_spark, "spark, afresh": read_afresh, "hive": read_by_hi
 
 
 def read(facts, spark) -> dict:
-    """Read until told to stop, in each way in turn."""
+    """Read until stopped, in each way in turn."""
     wait_for(Path(facts["filled"]), or_else=Path(facts["stop"]))
     seen, files, times = {way: [] for way in WAYS}, set(), 0
     while not Path(facts["stop"]).exists():
@@ -218,7 +218,7 @@ def wait_for(path: Path, *, or_else: Path | None = None) -> None:
 
 
 def main() -> None:
-    """Do what is asked; the answer goes to a file, for Java talks on stdout."""
+    """Run the command; the answer goes to a file, because Java writes to stdout."""
     facts = json.loads(Path(sys.argv[2]).read_text(encoding="utf-8"))
     server = SimpleNamespace(kind=facts["kind"], port=facts["port"])
     spark = make_session(server, facts["database"], Path(facts["warehouse"]), new=False)

@@ -88,7 +88,7 @@ def test_shared_locations(reader):
 
 
 def test_a_table_that_is_not_there(reader):
-    """It is a wrong call, told in one sentence without user and password."""
+    """The arguments are invalid; one sentence says so, without user and password."""
     with pytest.raises(InvalidInputError, match=r"has no table sales\.nothing\.$") as told:
         reader.find_table("sales", "nothing")
     assert "packstone:" not in told.value.message

@@ -316,7 +316,7 @@ class TestBrokenFiles:
         assert victim.name in self.check_blamed(packstone, lake, tree, victim.name)
 
     def test_two_broken_files_in_one_unit(self, packstone, lake):
-        """Blame goes on until the rest can be merged."""
+        """Files are ruled out one by one until the rest can be merged."""
         lake.parquet(files=9, rows=3000)
         for name in ("part-00002.parquet", "part-00006.parquet"):
             break_in_the_middle(lake.table / name)

@@ -1,4 +1,4 @@
-"""What is drawn on a terminal says what is so, whatever the names and the width."""
+"""What is drawn on a terminal is correct, whatever the names and the width."""
 
 import io
 import shlex

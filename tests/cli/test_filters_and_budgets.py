@@ -377,7 +377,7 @@ class TestMergeOptions:
         assert (again.code, again.json["status"]) == (0, "verified")
 
     def test_min_files(self, packstone, lake):
-        """Two are enough if so said; one fewer than asked is nothing to do."""
+        """Two files are enough if the option says so; with one fewer there is nothing to do."""
         lake.parquet("dt=1", files=2)
         assert packstone("plan", lake.table, "--format", "json").json["status"] == "nothing-to-do"
         assert (

@@ -93,7 +93,7 @@ def test_an_interruption_that_python_drops_comes_again():
 
 
 def test_a_load_whose_merge_is_interrupted(packstone, tmp_path, monkeypatch):
-    """The load stands and must not be repeated: the sentence says that `compact` goes on."""
+    """The load is done and must not be repeated: the sentence says that `compact` continues."""
     (tmp_path / "a.csv").write_text("id,s\n1,x\n")
     seg = tmp_path / "seg"
     properties = ("--property", "AUTO_LOAD_MERGE=true", "--property", "COMPACTION_LEVEL_THRESHOLD=2,0")

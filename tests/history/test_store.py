@@ -80,7 +80,7 @@ def any_url(request, url):
 
 
 def units_of(run, count):
-    """Some units of a run, told apart by their partition."""
+    """Some units of a run, each in a partition of its own."""
     return tuple(replace(UNIT, run=run, partition=f"dt={number}", unit=number) for number in range(count))
 
 

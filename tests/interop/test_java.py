@@ -57,7 +57,7 @@ def test_nothing_is_left_to_do_after_java(prove, strategy):
 
 @pytest.mark.parametrize("case", [compacted(), levels(), deletes(), evolved()], ids=str)
 def test_java_goes_on_after_packstone(java, prove, case):
-    """Java's writer takes up what Packstone left: it appends, compacts, expires; and then Packstone compacts again."""
+    """Java's writer continues on the same table: it appends, compacts, expires; and then Packstone compacts again."""
     proof = prove(case)
     proof.compact("--strategy", "full")
     before = proof.rows()

@@ -27,7 +27,7 @@ def spark(warehouse):
 
 @pytest.mark.parametrize("name", STATEMENTS)
 def test_sql_reads_what_packstone_compacted(spark, warehouse, readers, packstone, name):
-    """The same rows for SQL before and after; ``sys.compact`` on a copy gives the same; SQL goes on writing."""
+    """The same rows for SQL before and after; ``sys.compact`` on a copy gives the same; SQL can still write."""
     proof = Proof(run_statements(spark, warehouse, name), readers, READERS, packstone)
     before = select(spark, name)
     assert proof.rows()["rows"] == before["rows"]

@@ -256,7 +256,7 @@ def test_a_partition_on_another_file_system(lake, partition, tree):
 
 
 def test_a_claim_on_a_claim_is_a_conflict(lake, partition):
-    """The command's answer while another host works there: exit code 3, nothing changed; ``--take-over`` goes on."""
+    """The command's answer while another host works there: exit code 3, nothing changed; ``--take-over`` continues."""
     table = Table(str(lake.table))
     io = LocalFileIO()
     io.make_dirs(table.open().layout.state)

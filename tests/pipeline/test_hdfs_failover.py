@@ -77,7 +77,7 @@ def check_gone_on(pair, lake, process, packstone):
 
 
 def test_the_active_namenode_dies(pair, start_compaction, packstone, monkeypatch):
-    """It is killed, the standby is made active: the run goes on with it."""
+    """It is killed, the standby is made active: the run continues with it."""
     monkeypatch.setenv("HADOOP_CONF_DIR", str(pair.conf))
     lake = HdfsLake(pair, f"{pair.url}/killed/orders", formats=("parquet", "text", "orc", "avro"), files=3)
     process = start_compaction(lake)
@@ -87,7 +87,7 @@ def test_the_active_namenode_dies(pair, start_compaction, packstone, monkeypatch
 
 
 def test_the_namenodes_change_places(pair, start_compaction, packstone, monkeypatch):
-    """The active one becomes the standby, for a while there is none, then the other one serves: the run goes on."""
+    """The active one becomes the standby, for a while there is none, then the other one serves: the run continues."""
     monkeypatch.setenv("HADOOP_CONF_DIR", str(pair.conf))
     if "namenode1" not in pair.running():
         pair.start("namenode1")

@@ -107,7 +107,7 @@ def check_usable(lake, address, packstone):
 @pytest.mark.slow
 @pytest.mark.parametrize("node", ["namenode", "datanode"])
 def test_a_node_dies_and_comes_back(hdfs, start_compaction, packstone, node):
-    """Within the time that is waited: the run goes on over new connections and commits.
+    """Within the waiting time: the run continues over new connections and commits.
 
     How long a DataNode takes to start is the machine's affair, and records wait for one a quarter of a minute only. So
     the run sleeps during the outage, and wakes up with dead connections; for the NameNode it waits awake.

@@ -114,7 +114,7 @@ def test_asked_to_stop(lake, quiet_env, number):
 
 @pytest.mark.parametrize(("restored", "says"), [(1, "1 of 3 partitions is restored, the others are still"), (3, "")])
 def test_a_restore_that_is_asked_to_stop(lake, packstone, monkeypatch, restored, says):
-    """It says how many partitions are restored, and goes on when it is run again; at its end it is simply done."""
+    """It says how many partitions are restored, and continues when it is run again, until all are."""
     for day in (1, 2, 3):
         lake.parquet(f"dt={day}", files=4)
     ids = lake.ids()

@@ -180,7 +180,7 @@ def test_each_history_gets_its_own_runs(packstone, lake, tmp_path, unrecorded, m
 
 
 def test_folder_that_cannot_be_written(packstone, tmp_path, lake, monkeypatch):
-    """Where nothing can be kept, the run goes on anyway, and what lies beside the table is enough."""
+    """Where nothing can be kept, the run continues, and the record beside the table is enough."""
     (tmp_path / "file").touch()
     monkeypatch.setenv("PACKSTONE_UNRECORDED", str(tmp_path / "file" / "folder"))
     gone = "mysql+pymysql://me@127.0.0.1:1/gone?connect_timeout=1"

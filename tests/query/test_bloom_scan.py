@@ -89,7 +89,7 @@ def test_a_value_that_is_nowhere_is_not_looked_for(table, where):
     "where", ["id <> 33333", "id > 33333", "NOT id IN (1, 3)", "id = 1 OR x = 2", "id IS NULL", "x = 33333", "TRUE"]
 )
 def test_other_filters_do_not_ask(table, where):
-    """Where a row without the value may match, or values that are equal have several forms, nothing is asked."""
+    """Where a row without the value may match, or equal values have several forms, the filter is not used."""
     assert "bloom filters" not in [level.name for level in table.scan(where=where).explain().pruned.levels]
     with duckdb.connect() as connection:
         query = f"select count(*) from read_parquet($1) where {where}"

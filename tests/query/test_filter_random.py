@@ -1,4 +1,4 @@
-"""Random filters on random rows: what is evaluated is what a plain model says, and so does DuckDB."""
+"""Random filters on random rows: the rows selected are those of a plain model and of DuckDB."""
 
 import random
 from datetime import date, datetime

@@ -295,7 +295,7 @@ def test_a_blocklet_without_rows_is_pruned():
 
 
 def test_a_long_conjunction_is_narrowed_and_stays_right():
-    """Of a thousand blocklets a few are left after the first part; the rest of the parts are asked of them only."""
+    """Of a thousand blocklets a few are left after the first part; the other parts test only these."""
     table = index(*((10 * at, 10 * at + 9) for at in range(1000)))
     choice = Or(parts=(one_of(505, 507, 5000), And(parts=(compare(">", 511), compare("<", 512)))))
     node = And(parts=(choice, compare(">=", 500), compare("<", 540), compare("<>", 3), Not(part=compare("=", 505))))

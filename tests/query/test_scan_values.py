@@ -57,7 +57,7 @@ def file_of(sizes, name="f"):
 
 @pytest.mark.parametrize("seed", range(10))
 def test_every_row_group_is_in_one_split(seed):
-    """Whatever the sizes, nothing is lost or read twice, and no split is larger than asked unless it cannot be cut."""
+    """Whatever the sizes, nothing is lost or read twice, and no split is above the limit unless it cannot be cut."""
     rng = random.Random(seed)
     sizes = {f"f{at}": [rng.randrange(1, 60) for _ in range(rng.randrange(1, 6))] for at in range(rng.randrange(1, 12))}
     files = [file_of(some, name) for name, some in sizes.items()]

@@ -255,7 +255,7 @@ DAMAGED = {
 
 @pytest.mark.parametrize("name", DAMAGED)
 def test_damage_is_named(name):
-    """Each way to be damaged is found, and told in words."""
+    """Each kind of damage is found and described."""
     schema, count, body, why = DAMAGED[name]
     with pytest.raises(ValueError, match=why):
         check_records(schema, body, records=count, text=True)

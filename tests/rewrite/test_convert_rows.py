@@ -192,7 +192,7 @@ def test_fail():
 
 @pytest.mark.parametrize("action", [BadRecords.IGNORE, BadRecords.REDIRECT])
 def test_left_out(action):
-    """Bad rows are left out, each counted once, each bad field told; redirected ones are kept whole."""
+    """Bad rows are left out, each counted once, each bad field reported; redirected ones are kept whole."""
     got = convert(action)
     assert got.batch.schema == SCHEMA
     assert got.batch.to_pylist() == [{"id": 1, "price": Decimal("1.50"), "day": dt.date(2024, 1, 1)}]

@@ -1,4 +1,4 @@
-"""Files of users as batches: every row once, whatever the file is cut into, and bad lines told by their number."""
+"""Files of users as batches: every row once, whatever the file is cut into, and bad lines reported by number."""
 
 import gzip
 import json

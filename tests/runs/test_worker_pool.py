@@ -52,7 +52,7 @@ def pool(tmp_path):
 
 
 def run(pool, units, *, job=TRICKS, tasks=None):
-    """Run units, each in a task of its own unless told otherwise; the results, and all progress that was reported."""
+    """Run units, each in a task of its own by default; return the results, and all progress that was reported."""
     reported = []
     packed = pack_units(units, context=None, parallelism=2, parallel=tasks or len(units))
     run = pool.run(job, packed, io=IO, staging=pool.staging, on_progress=lambda *done: reported.append(done))
@@ -293,7 +293,7 @@ MOMENTS = {
 
 
 def wait_for_moment(process, lake, moment):
-    """Wait until a run is so far, or has ended; return its processes."""
+    """Wait until a run has reached this point, or has ended; return its processes."""
     below = descendants(process.pid)
     while process.poll() is None and not MOMENTS[moment](lake, below):
         below = descendants(process.pid)
@@ -337,7 +337,7 @@ def test_the_command_is_asked_to_stop(partitions, pool_env, number, to_group):
 
 
 def test_a_file_that_ends_a_worker(lake, packstone_process, pool_env):
-    """The same run goes on with a new worker, leaves the file alone by its name and signal, and merges the rest."""
+    """The same run continues with a new worker, leaves the file alone by its name and signal, and merges the rest."""
     for day in range(4):
         lake.parquet(f"dt={day}", files=6, rows=10)
     rows = pa.table({"id": range(10_000, 10_000 + DEADLY_ROWS), "name": ["x"] * DEADLY_ROWS})

@@ -1,4 +1,4 @@
-"""Spark itself is asked what each row's truth is, for hundreds of random filters in one query."""
+"""Spark itself evaluates each row's truth, for hundreds of random filters in one query."""
 
 import random
 import sys

@@ -46,7 +46,7 @@ def test_spark_refuses_a_setting(compact):
 
 
 def test_a_home_that_cannot_be_written(compact, tmp_path):
-    """Where the folder of the logs cannot be made, Spark's log goes to a temporary file, and the run goes on."""
+    """Where the folder of the logs cannot be made, Spark's log goes to a temporary file, and the run continues."""
     (tmp_path / "file").touch()
     done = compact(
         "--engine", "local[1]", "--format", "json", PACKSTONE_LOGS=f"{tmp_path}/file/logs", TMPDIR=str(tmp_path)

@@ -16,7 +16,7 @@ SENTENCE = re.compile(r"packstone: Interrupted: [^\n]*; run the command again[a-
 
 
 def wait_for(is_so, seconds):
-    """Wait until something is so."""
+    """Wait until a condition is true."""
     for _ in range(int(patient(seconds) / 0.05)):
         if is_so():
             return

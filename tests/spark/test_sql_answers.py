@@ -1,4 +1,4 @@
-"""SELECT beyond a scan: DuckDB answers as Spark SQL does over the same files, or is not asked."""
+"""SELECT beyond a scan: DuckDB answers as Spark SQL does over the same files, or is not used."""
 
 import math
 import random

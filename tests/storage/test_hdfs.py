@@ -116,7 +116,7 @@ def test_a_rename_whose_answer_was_lost_is_done(lossy):
 
 @pytest.mark.parametrize("question", [b"rename2", b"getFileInfo", b"delete", b"mkdirs", b"create"])
 def test_a_question_that_got_lost_is_asked_again(lossy, question):
-    """The NameNode died with it, and hangs up for a while: whatever was asked is done in the end, once."""
+    """The NameNode died with it, and refuses connections for a while: every call is done once."""
     proxy, io, folder = lossy
     io.replace(f"{folder}/a", b"rows")
     proxy.lose_question_of = question

@@ -136,7 +136,7 @@ def test_rights_are_the_kernels(children, open_to_all):
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
 def test_owner_group_and_mode_are_set(tmp_path):
-    """All three are set, and setting what is so already needs no rights."""
+    """All three are set, and setting an unchanged value needs no rights."""
     io, path = LocalFileIO(), str(tmp_path / "a")
     io.replace(path, b"")
     wanted = Permissions(uid=NOBODY, gid=NOBODY, mode=0o640)

@@ -105,7 +105,7 @@ def test_a_failing_load_is_not_kept():
 
 @pytest.mark.parametrize("size_of", [lambda _: 1 // 0, lambda _: -1])
 def test_a_failing_size_is_a_failing_load(size_of):
-    """A value whose size cannot be told is not kept, and its key is not blocked."""
+    """A value whose size is not known is not kept, and its key is not blocked."""
     cache = LruCache(10)
     with pytest.raises((ZeroDivisionError, InvalidInputError)):
         cache.get_or_load("a", lambda: "a", size_of)

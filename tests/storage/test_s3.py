@@ -219,7 +219,7 @@ def test_other_clients_see_the_same_names(s3, seaweed):
 
 
 def test_hazard_17_a_store_that_ignores_the_condition_is_refused(careless, use_s3):
-    """A server that overwrites whatever was asked is found out by a try, and named; the probe is gone afterwards."""
+    """A server that ignores the condition and overwrites is detected by a trial, and named; the probe is removed."""
     folder = use_s3(careless)
     io = S3FileIO(S3Settings.from_environment(os.environ))
     for _ in range(2):

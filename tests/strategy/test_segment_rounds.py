@@ -49,7 +49,7 @@ def days(number, rule=DaysRule.WINDOW):
     ],
 )
 def test_all_rounds_are_planned_at_once(text, options, expected):
-    """The strategy itself, asked again and again, says the same."""
+    """The strategy itself, called again and again, gives the same answer."""
     view = view_of(text, today=6)
     rounds = plan_rounds(view, options)
     assert [str(merge).partition("  ")[0] for merge in rounds.merges] == expected

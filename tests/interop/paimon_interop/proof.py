@@ -1,4 +1,4 @@
-"""Packstone's command on one table, and what has to hold before and after it, told by others."""
+"""Packstone's command on one table, and what must hold before and after it, read by other projects."""
 
 import json
 import os

@@ -229,7 +229,7 @@ def test_deletes_that_a_record_denies_do_not_reach_the_top_level(tmp_path):
 
 @pytest.mark.slow
 def test_deletes_that_a_record_denies_are_counted_on_the_way_up(tmp_path):
-    """Below the top level such a file is upgraded, and its record put right: readers must not take it raw."""
+    """Below the top level such a file is upgraded, and its record corrected: it must not be read unmerged."""
     lake = PaimonLake(tmp_path / "t", buckets=1).create(**{"target-file-size": "1 b"})
     lake.append({key: key * 7919 for key in range(5000)})  # too big to be taken along
     assert Table(lake.table).compact(FULL).status == "committed"
@@ -340,7 +340,7 @@ def grown(tmp_path, **options):
 
 @pytest.mark.parametrize(("options", "word"), REGROUPED)
 def test_a_part_of_the_runs_is_not_merged_where_that_could_change_rows(tmp_path, options, word):
-    """Where records cannot be merged in two steps with one result, a partial pick is refused, and full goes on."""
+    """Where records cannot be merged in two steps with one result, a partial pick is refused and a full one runs."""
     lake = grown(tmp_path, **options)
     lake.append({1: 50})
     outcome = Table(lake.table).compact(PaimonOptions(strategy=PaimonStrategy.FORCE_UP_LEVEL0))
@@ -464,7 +464,7 @@ def test_tables_with_iceberg_metadata_are_neither_compacted_nor_cleaned(lake):
 
 
 def test_callbacks_that_are_not_called_are_named(lake):
-    """The compaction goes on; plan, compact and health name what does not run."""
+    """The compaction continues; plan, compact and health name what does not run."""
     change_schema(lake.path, lambda schema: schema["options"].update({"commit.callbacks": "com.example.Tell"}))
     table = Table(lake.table)
     outcomes = [table.plan(FULL).outcome, table.compact(FULL)]

@@ -221,7 +221,7 @@ def test_records_cannot_name_what_is_not_the_runs(lake):
 
 
 def test_a_copy_without_its_runs_loses_nothing(lake):
-    """Live segments stay; a load that was at work when it was copied is given up, its file told and not removed."""
+    """Live segments stay; a load that was running when it was copied is abandoned, its file reported, not removed."""
     _, _, path = dead_load(lake)
     copy = SegmentLake(lake.path.parent / "copy")
     shutil.copytree(lake.path, copy.path)
@@ -282,7 +282,7 @@ def test_loads_at_work_are_no_unknown_files(lake):
 
 
 def test_a_damaged_segment_file_keeps_its_segment(lake):
-    """Which data files it has cannot be told, so none goes; the others do."""
+    """Its data files are not known, so none is removed; those of the others are."""
     compact(lake)
     name = lake.retired()["1"]["segment_file"]
     (lake.path / "Metadata/segments" / name).write_bytes(b"{")

@@ -184,7 +184,7 @@ def test_properties_of_the_table_and_of_the_run_decide(lake):
 
 
 def test_a_merged_segment_keeps_its_newest_load_day_and_a_partial_success(lake):
-    """The days rule goes on protecting it, and readers still see that rows were bad."""
+    """The days rule still protects it, and readers still see that rows were bad."""
     lake.create(**SORTED)
     today = now_ms()
     for at in range(4):

@@ -229,7 +229,7 @@ def test_what_is_committed_stays_though_the_run_is_interrupted(lake, monkeypatch
 
 
 def test_an_unknown_commit_keeps_everything(lake, monkeypatch):
-    """Whether it was published cannot be told: files and records stay for whoever looks."""
+    """Whether it was published is not known: files and records stay for the next command."""
 
     def unknown(*_, **__):
         raise CommitUnknownError("who knows")

@@ -103,7 +103,7 @@ def at_all(count):
 
 
 def set_back(folder):
-    """Put the table, and what runs told of themselves beside it, back to how they were."""
+    """Restore the table, and the records of its runs, to an earlier state."""
     shutil.rmtree(folder / "lake")
     shutil.copytree(folder / "aside", folder / "lake")
 

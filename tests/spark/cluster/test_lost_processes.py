@@ -79,7 +79,7 @@ def test_a_python_worker_killed_in_the_middle(cluster, driver, orders, rows):
 
 
 def test_a_worker_writes_on_after_its_driver_died(cluster, orders, rows, tmp_path):
-    """Driver and executor die, the table is merged by another run, and only then the old worker goes on writing."""
+    """Driver and executor die, the table is merged by another run, and only then the old worker continues to write."""
     orders.write(partitions=1, **BIG)
     before = rows(orders.path)
     driver = Driver(cluster, tmp_path / "driver.log")
