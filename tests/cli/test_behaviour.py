@@ -585,7 +585,7 @@ class TestSignals:
         process.send_signal(signal.SIGTERM)
         out, err = process.communicate(timeout=patient(60))
         outcome = json.loads(out)
-        sentence = "Interrupted: 60 of 60 partitions are published; run the command again to go on."
+        sentence = "Interrupted: all 60 partitions are published; run the command again to look for more."
         assert (process.returncode, outcome["status"], err.decode()) == (143, "partial", f"packstone: {sentence}\n")
         assert len(list(lake.table.rglob("packstone-*"))) == len(outcome["units"]) == 60
         assert "interrupted" in outcome["skipped"][-1]["why"]

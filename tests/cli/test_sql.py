@@ -5,10 +5,16 @@ A block of a scenario file in ``tests/testdata/sql`` holds statements, ``----`` 
 """
 
 import json
+import os
 import re
+import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import pytest
+from patience import patient
 
 import packstone as library
 
@@ -150,6 +156,7 @@ def test_all_statements_are_read_before_the_first_runs(packstone, tmp_path, monk
     assert not list(tmp_path.iterdir())
     done = packstone("sql", f"{create} SHOW SEGMENTS ON u; CREATE TABLE v (id long) STORED AS carbondata")
     assert done.code == 2
+    assert "packstone: Statement 2 of 3 failed; those after it were not run.\n" in done.err
     assert [path.name for path in tmp_path.iterdir()] == ["t"]
 
 
@@ -194,3 +201,38 @@ def test_a_file_of_statements(packstone, tmp_path, monkeypatch):
     assert "nix.sql" in packstone("sql", "--file", "nix.sql").sentence
     assert "either a STATEMENT or --file" in packstone("sql", "DESC t", "--file", "s.sql").sentence
     assert "either a STATEMENT or --file" in packstone("sql").sentence
+    assert packstone("sql", "--file", tmp_path).sentence.endswith("cannot be read: Is a directory.")
+
+
+def cpu_ticks(pid):
+    """The CPU time of a process so far."""
+    return sum(map(int, Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[11:13]))
+
+
+def test_a_signal_stops_a_statement_that_duckdb_answers(quiet_env, tmp_path):
+    """A join of hours ends at once, and leaves no folder: DuckDB itself lets no signal through."""
+    table, temp = library.create(tmp_path / "t", "id long"), tmp_path / "temp"
+    (tmp_path / "in.csv").write_text("id\n" + "".join(f"{number}\n" for number in range(5_000)))
+    table.segments.load(tmp_path / "in.csv")
+    temp.mkdir()
+    statement = f"SELECT count(*) FROM `{tmp_path}/t` a, `{tmp_path}/t` b, `{tmp_path}/t` c WHERE a.id + b.id < c.id"
+    process = subprocess.Popen(
+        [Path(sys.executable).with_name("packstone"), "sql", statement],
+        env={**quiet_env, "TMPDIR": str(temp)},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        deadline = time.monotonic() + patient(60)
+        while not list(temp.iterdir()) and time.monotonic() < deadline:
+            time.sleep(0.01)
+        begun = cpu_ticks(process.pid)
+        while cpu_ticks(process.pid) - begun < os.sysconf("SC_CLK_TCK") and time.monotonic() < deadline:
+            time.sleep(0.01)
+        process.send_signal(signal.SIGINT)
+        err = process.communicate(timeout=patient(60))[1]
+    finally:
+        process.kill()
+    assert (process.returncode, err) == (130, "packstone: Interrupted; nothing is half done.\n")
+    assert not list(temp.iterdir())

@@ -25,12 +25,14 @@ from __future__ import annotations
 import contextlib
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from concurrent.futures import ThreadPoolExecutor, wait
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from packstone.errors import InvalidInputError
 from packstone.query.filter.parse_filter import shorten
 
 if TYPE_CHECKING:
+    import duckdb
     import pyarrow as pa
     from sqlglot import exp
 
@@ -38,6 +40,7 @@ if TYPE_CHECKING:
 
 MEMORY_LIMIT: Final = "1GB"
 _BATCH_ROWS: Final = 65_536
+_Result = TypeVar("_Result")
 _MAX_PRECISION: Final = 38
 _EXTRA_DIGITS: Final = 10  # added to the precision of a sum of decimals, as in Spark
 
@@ -310,12 +313,35 @@ class _Stream:
 class DuckAnswer:
     """The schema of an answer, and its batches as they are read."""
 
-    def __init__(self, reader: pa.RecordBatchReader, streams: Sequence[_Stream]) -> None:
-        self.schema, self._reader, self._streams = reader.schema, reader, streams
+    def __init__(self, reader: pa.RecordBatchReader, worker: _Worker, streams: Sequence[_Stream]) -> None:
+        self.schema, self._reader, self._worker, self._streams = reader.schema, reader, worker, streams
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
         with _own_errors(self._streams):
-            yield from self._reader
+            while (batch := self._worker.run(lambda: next(self._reader, None))) is not None:
+                yield batch
+
+
+class _Worker:
+    """A thread that waits for DuckDB: a call of DuckDB lets no signal through until it has ended, maybe for hours."""
+
+    def __init__(self, connection: duckdb.DuckDBPyConnection) -> None:
+        self._connection = connection
+        self._pool = ThreadPoolExecutor(1, "packstone-duckdb")
+
+    def run(self, call: Callable[[], _Result]) -> _Result:
+        """Return the call's result; a signal stops the statement first."""
+        waiting = self._pool.submit(call)
+        try:
+            return waiting.result()
+        finally:
+            if not waiting.done():
+                self._connection.interrupt()
+                wait([waiting])
+
+    def close(self) -> None:
+        """End the thread."""
+        self._pool.shutdown()
 
 
 @contextlib.contextmanager
@@ -324,7 +350,11 @@ def run_duckdb(sql: str, scans: Mapping[str, Scan]) -> Iterator[DuckAnswer]:
     import duckdb
 
     streams = {name: _Stream(scan) for name, scan in scans.items()}
-    with tempfile.TemporaryDirectory(prefix="packstone-query-") as folder, duckdb.connect() as connection:
+    with (
+        tempfile.TemporaryDirectory(prefix="packstone-query-") as folder,
+        duckdb.connect() as connection,
+        contextlib.closing(_Worker(connection)) as worker,
+    ):
         for setting in (
             f"memory_limit = '{MEMORY_LIMIT}'",
             f"temp_directory = '{folder}'",
@@ -338,13 +368,12 @@ def run_duckdb(sql: str, scans: Mapping[str, Scan]) -> Iterator[DuckAnswer]:
         for name, stream in streams.items():
             connection.register(name, stream)
         with _own_errors(tuple(streams.values())):
-            relation = connection.sql(sql)
-            reader = relation.to_arrow_reader(_BATCH_ROWS)
+            reader = worker.run(lambda: connection.sql(sql).to_arrow_reader(_BATCH_ROWS))
         try:
-            yield DuckAnswer(reader, tuple(streams.values()))
+            yield DuckAnswer(reader, worker, tuple(streams.values()))
         finally:
             reader.close()
-            del reader, relation
+            del reader
 
 
 @contextlib.contextmanager

@@ -40,7 +40,7 @@ _SPARK: Final = "spark"  # in place of an address: the metastore that Spark is c
 
 
 def open_table(
-    target: str,
+    target: str | os.PathLike[str],
     *,
     spark: Any = None,
     progress: Progress | None = None,
@@ -55,6 +55,7 @@ def open_table(
     A name is looked up in ``metastore``: the address of its database, or ``"spark"``; by default the value of
     PACKSTONE_METASTORE, else Spark's own catalog if a session is given.
     """
+    target = os.fspath(target)
     address = history_address() if history == DEFAULT_HISTORY else history
     engine = choose_engine(None, spark=spark)
     if is_table_name(target) and not Path(target).exists():
@@ -66,7 +67,7 @@ def open_table(
 
 
 def create_table(
-    path: str,
+    path: str | os.PathLike[str],
     schema: Any,
     *,
     sort_by: Iterable[str] = (),
@@ -82,7 +83,7 @@ def create_table(
     from packstone.spark.frames import frame_ddl, is_spark_schema
     from packstone.tables.segments.user_verbs import create_segments
 
-    where, given = parse_location(path).path, dict(properties or {})
+    where, given = parse_location(os.fspath(path)).path, dict(properties or {})
     names = [sort_by] if isinstance(sort_by, str) else list(sort_by)
     for name, value in (("SORT_COLUMNS", ",".join(names)), ("SORT_SCOPE", sort_scope)):
         if value and any(key.strip().upper() == name for key in given):

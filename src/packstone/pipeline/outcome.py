@@ -155,6 +155,8 @@ def _interrupted_message(family: Family, tally: Tally) -> str:
         return "Interrupted: nothing was changed; run the command again."
     so_far = "" if tally.is_planned else "planned so far "
     verb = "is" if done == 1 else "are"
+    if done == known > 1 and tally.is_planned:
+        return f"Interrupted: all {plural(known, family.part)} are published; run the command again to look for more."
     found = f"Interrupted: {done:,} of {plural(known, family.part)} {so_far}{verb} published"
     rest = ", the others are as they were" if done < known else ""
     return f"{found}{rest}; run the command again to go on."

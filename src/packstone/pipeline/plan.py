@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import tempfile
 import weakref
 from dataclasses import dataclass, replace
@@ -110,24 +111,24 @@ class Plan:
         self._outcome = outcome
         return self
 
-    def save(self, path: str) -> None:
+    def save(self, path: str | os.PathLike[str]) -> None:
         """Write the plan to a file: a path, or an address such as ``hdfs://nn:9000/plan.json``."""
         if self._others:
             raise InvalidInputError(
                 f"The partitions of {self.header.table} are in several folders; save a plan of each folder separately."
             )
-        where = find_file_to_write(path, option="--out")
+        where = find_file_to_write(os.fspath(path), option="--out")
         store = open_store(where)
         header = {"format_version": 1, **to_plain(self.header), "options": to_plain(self.options)}
         self._lines.seek(0)
         content = seal(json.dumps(header).encode()) + b"\n" + self._lines.read()
-        check_whole_size(path, len(content))  # `load` reads the whole file at once
+        check_whole_size(where, len(content))  # `load` reads the whole file at once
         store.replace(where, content)
 
     @classmethod
-    def load(cls, path: str) -> Plan:
+    def load(cls, path: str | os.PathLike[str]) -> Plan:
         """Read a plan from a file and check every line; ``compact`` checks the files it names again."""
-        where = find_file(path)
+        where = find_file(path := os.fspath(path))
         try:
             first, _, rest = open_store(where).read_bytes(where).partition(b"\n")
         except FileNotFoundError:

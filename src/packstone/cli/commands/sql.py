@@ -79,8 +79,14 @@ def command(statement: str | None, **typed: Any) -> int:
         raise InvalidInputError("The text holds no statement.")
     if typed["output_format"] == "csv" and any(action.command for action in actions):
         raise InvalidInputError("Only the rows of a SELECT can be printed as CSV; give --format table or json.")
-    for action in actions:
-        code = _run(action, typed)
+    for number, action in enumerate(actions, 1):
+        code = 1
+        try:
+            code = _run(action, typed)
+        finally:
+            if code != 0 and number < len(actions):
+                what = f"Statement {number} of {len(actions)} failed; those after it were not run."
+                click.echo(f"packstone: {what}", err=True)
         if code != 0:
             return code
     return 0
@@ -130,6 +136,8 @@ def _read(file: str) -> str:
         return Path(file).read_text(encoding="utf-8")
     except UnicodeDecodeError:
         raise InvalidInputError(f"{file} is not UTF-8 text.") from None
+    except OSError as error:
+        raise InvalidInputError(f"--file {file} cannot be read: {error.strerror}.") from None
 
 
 def _split(text: str) -> Iterator[list[Token]]:
