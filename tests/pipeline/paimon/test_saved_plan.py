@@ -29,8 +29,8 @@ def lake(tmp_path):
 def saved(lake, tmp_path, chosen=FULL):
     """A plan that went through a file, and what planning showed."""
     plan = Table(lake.table).plan(chosen)
-    plan.save(str(tmp_path / "plan.json"))
-    return plan.outcome, Plan.load(str(tmp_path / "plan.json"))
+    plan.save(tmp_path / "plan.json")
+    return plan.outcome, Plan.load(tmp_path / "plan.json")
 
 
 def done(outcome):
@@ -47,7 +47,7 @@ def test_it_is_carried_out_as_it_was_shown(lake, tmp_path):
     assert (outcome.status, done(outcome)) == ("committed", done(shown))
     assert {entry.file["_LEVEL"] for entry in lake.live()} == {5}
     assert (lake.rows(), lake.problems()) == (rows, [])
-    again = Table(lake.table).compact(Plan.load(str(tmp_path / "plan.json")))
+    again = Table(lake.table).compact(Plan.load(tmp_path / "plan.json"))
     assert (again.status, {skip.kind for skip in again.skipped}) == ("conflict", {"conflict"})
     assert all("is no longer live on its level; plan again" in skip.why for skip in again.skipped)
     assert Table(lake.table).verify(outcome.run).to_json()["status"] == "verified"

@@ -22,8 +22,8 @@ def lake(tmp_path):
 def save(lake, tmp_path, **options):
     """Plan, save, load."""
     plan = Table(lake.table).plan(SegmentOptions(**options))
-    plan.save(str(tmp_path / "plan.json"))
-    return Plan.load(str(tmp_path / "plan.json"))
+    plan.save(tmp_path / "plan.json")
+    return Plan.load(tmp_path / "plan.json")
 
 
 def test_a_saved_plan_is_carried_out_to_its_last_round(lake, tmp_path):
