@@ -12,3 +12,8 @@ def load_rows(io, path, inputs, **options):
 def clean_rows(io, path):
     """Remove what the dead left."""
     return Table(path, io=io).clean().to_json(dry_run=False)
+
+
+def delete_rows(io, path, where):
+    """Delete the rows that a filter selects."""
+    return Table(path, io=io).segments.delete_rows(where).to_json()

@@ -5,7 +5,9 @@ that reads (``status``, ``files``, ``table``, ``duck``, ``problems``) parses the
 proves what any other program would find.
 """
 
+import base64
 import json
+import struct
 from collections import Counter
 from pathlib import Path
 
@@ -204,12 +206,30 @@ class SegmentLake:
         return pa.concat_tables([pq.read_table(file) for file in found]) if found else None
 
     def count(self, version=None):
-        """Rows with how often they occur, as DuckDB reads them."""
+        """Rows with how often they occur, as DuckDB reads them, without the deleted ones."""
         found = self.files(version=version)
         if not found:
             return Counter()
+        gone = {path: at for one in self.live(version).values() for path, at in self.deleted(one).items()}
         with duckdb.connect() as connection:
-            return Counter(connection.execute("select * from read_parquet(?)", [found]).fetchall())
+            if not gone:
+                return Counter(connection.execute("select * from read_parquet(?)", [found]).fetchall())
+            pairs = [(path, at) for path, some in gone.items() for at in some]
+            columns = {"path": [path for path, _ in pairs], "position": pa.array([at for _, at in pairs], pa.int64())}
+            connection.register("gone", pa.table(columns))
+            query = """
+                select * exclude (filename, file_row_number)
+                from read_parquet(?, filename = true, file_row_number = true) as rows
+                where not exists (from gone where path = filename and position = file_row_number)"""
+            return Counter(connection.execute(query, [found]).fetchall())
+
+    def deleted(self, entry):
+        """The positions of the deleted rows of an entry, by data file."""
+        if entry["delete_file"] is None:
+            return {}
+        content = json.loads((self.path / "Metadata/deletes" / entry["delete_file"]).read_bytes())
+        bitmaps = {one["path"]: base64.b64decode(one["bitmap"]) for one in content["files"]}
+        return {str(self.path / path): read_bitmap(data) for path, data in bitmaps.items()}
 
     def runs(self):
         """The folder of all runs on the table."""
@@ -236,6 +256,9 @@ class SegmentLake:
                     found.append(f"{file['path']} is gone")
                 elif path.stat().st_size != file["size_bytes"] or pq.read_metadata(path).num_rows != file["rows"]:
                     found.append(f"{file['path']} is not what its segment says")
+            deleted = [at for some in self.deleted(entry).values() for at in some]
+            if entry["deleted_rows"] != len(deleted) or not (not deleted or len(deleted) < entry["rows"]):
+                found.append(f"{segment} has other deleted rows than its entry")
             if entry["rows"] != sum(file["rows"] for file in content["files"]):
                 found.append(f"{segment} has other rows than its entry")
             if not (self.path / "Metadata/index" / content["index_file"]).exists():
@@ -252,6 +275,33 @@ class SegmentLake:
             rows = pa.concat_tables([pq.read_table(path) for path in paths])
             if not rows.select(columns).equals(sort_rows(rows, columns).select(columns)):
                 yield run
+
+
+def read_bitmap(data):
+    """The positions in a Roaring bitmap, read by its public specification."""
+    cookie, count = struct.unpack_from("<HH", data)
+    flags, at = [], 8
+    if cookie == 12347:  # with runs; the number of containers is in the cookie
+        count, at = count + 1, 4 + (count + 8) // 8
+        flags = [bool(data[4 + one // 8] >> one % 8 & 1) for one in range(count)]
+    else:
+        (count,) = struct.unpack_from("<I", data, 4)
+    heads = [struct.unpack_from("<HH", data, at + 4 * one) for one in range(count)]
+    at += 4 * count + (4 * count if not flags or count >= 4 else 0)
+    found = []
+    for number, (key, more) in enumerate(heads):
+        if flags and flags[number]:
+            (runs,) = struct.unpack_from("<H", data, at)
+            pairs = struct.iter_unpack("<HH", data[at + 2 : at + 2 + 4 * runs])
+            found += [(key << 16) + low for start, length in pairs for low in range(start, start + length + 1)]
+            at += 2 + 4 * runs
+        elif more + 1 > 4096:
+            found += [(key << 16) + low for low in range(65536) if data[at + low // 8] >> low % 8 & 1]
+            at += 8192
+        else:
+            found += [(key << 16) + low for (low,) in struct.iter_unpack("<H", data[at : at + 2 * (more + 1)])]
+            at += 2 * (more + 1)
+    return found
 
 
 def to_rows(columns):

@@ -75,6 +75,8 @@ def test_statements_by_example(packstone, request, tmp_path, monkeypatch, path):
         ("SHOW HISTORY SEGMENTS ON t LIMIT 3", "packstone segments show t --limit 3 --history"),
         ("DELETE FROM TABLE t WHERE SEGMENT.STARTTIME BEFORE '2017-06-01 12:05:06'",
          "packstone segments delete t --before '2017-06-01 12:05:06'"),
+        ("delete from t where id = 7 and name like 'a' -- why\n",
+         """packstone segments delete-rows t --where 'id = 7 and name like '"'"'a'"'"''"""),
         ("CLEAN FILES FOR TABLE t OPTIONS('force'='false', 'stale_inprogress'='TRUE', 'dryrun'='true')",
          "packstone clean t --dry-run"),
         ("LOAD DATA INPATH '-x.csv' OVERWRITE INTO TABLE `-t` OPTIONS('SORT_SCOPE'='global_sort', 'label'='a;b')",

@@ -19,6 +19,28 @@ def view_of(text, *, today=0):
     return begin_command(SegmentView(segments=tuple(map(Segment.parse, text.split())), today=today))
 
 
+@pytest.mark.parametrize("make", [MinorOptions, MajorOptions])
+def test_segments_with_many_deleted_rows_are_rewritten(make):
+    """At the threshold, if no merge takes them, preserved or not; major stays major; later loads and 0 are left out."""
+    view = view_of("0:900-19% 1:900-20% 2:1000+major-99% 3:900=in-progress-50%")
+    found = plan_rounds(view, make(selection=SelectionOptions(deleted_pct=20, preserve=3)))
+    assert [str(merge) for merge in found.merges] == ["1 -> 1.1  reason=deleted-rows", "2 -> 2.1  reason=deleted-rows"]
+    assert [(merge.wave, merge.result.is_major) for merge in found.merges] == [(0, False), (0, True)]
+    assert found.merges[0].why == "deleted-rows: 20% of the rows of 1 are deleted >= 20%"
+    assert plan_rounds(view, make()).merges == ()
+    late = SegmentView(segments=view.segments, last_load=1)
+    assert len(plan_rounds(late, make(selection=SelectionOptions(deleted_pct=20))).merges) == 1
+
+
+def test_a_merge_removes_deleted_rows_by_itself():
+    """No segment is merged and rewritten in the same plan."""
+    options = MinorOptions(level_threshold=(2, 0), selection=SelectionOptions(deleted_pct=20))
+    assert [str(one) for one in plan_rounds(view_of("0-50% 1 2-50%"), options).merges] == [
+        "0 1 -> 0.1  reason=level-1",
+        "2 -> 2.1  reason=deleted-rows",
+    ]
+
+
 def days(number, rule=DaysRule.WINDOW):
     """Only segments of about the same time."""
     return SelectionOptions(days=number, days_rule=rule)

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from packstone.tables.segments.load_options import LoadReport
     from packstone.tables.segments.show import (
         DeleteReport,
+        DeleteRowsReport,
         Description,
         PropertyChanges,
         ShownSegments,
@@ -34,6 +35,7 @@ _HEADS = {
     "File Format": "File\nFormat",
 }
 _NAMED_IDS = 6
+_MOST_SEGMENTS = 20
 _RIGHT = ("Load Time Taken", "Data Size", "Index Size")
 _STATUS_STYLE = {"Success": "green", "Partial Success": "yellow", "Compacted": "dim", "Marked for Delete": "dim"}
 
@@ -97,7 +99,8 @@ def draw_segments(console: Any, shown: ShownSegments) -> None:
     for row in shown.rows:
         cells = [*row.to_texts()]
         into = f" → {row.merged_to_id}" if row.merged_to_id else ""
-        cells[1] = f"[{_STATUS_STYLE.get(cells[1], 'cyan')}]{cells[1]}{into}[/]"
+        deleted = f"\n[dim]{plural(row.deleted_rows, 'row')} deleted[/]" if row.deleted_rows else ""
+        cells[1] = f"[{_STATUS_STYLE.get(cells[1], 'cyan')}]{cells[1]}{into}[/]{deleted}"
         table.add_row(*(cells[at] for at in shown_columns))
     console.print(table)
 
@@ -148,6 +151,30 @@ def draw_delete(console: Any, report: DeleteReport) -> None:
     if not report.dry_run:
         console.print(
             f"version {report.version}; the files stay for readers of earlier versions until `packstone clean`",
+            style="dim",
+            markup=False,
+            soft_wrap=True,
+        )
+
+
+def draw_delete_rows(console: Any, report: DeleteRowsReport) -> None:
+    """Draw how many rows of each segment were deleted, or would be."""
+    if not report.segments:
+        console.print(f"Nothing to delete: no row matches {report.filter}.", markup=False, soft_wrap=True)
+        return
+    verb = "would delete" if report.dry_run else "deleted"
+    console.print(f"{verb} {report.what}: {report.filter}", markup=False, soft_wrap=True)
+    table = plain_table("segment", right=("rows", "left", "deleted in all"))
+    for one in report.segments[:_MOST_SEGMENTS]:
+        left = "none: retired" if one.is_retired else f"{one.rows_before - one.rows:,}"
+        table.add_row(str(one.id), f"{one.rows:,}", left, f"{one.deleted_rows:,}")
+    console.print(table)
+    if len(report.segments) > _MOST_SEGMENTS:
+        console.print(f"… and {len(report.segments) - _MOST_SEGMENTS:,} more, see --format json", style="dim")
+    if not report.dry_run:
+        console.print(
+            f"version {report.version}; the rows stay in the files until these are compacted, and for readers of "
+            "earlier versions until `packstone clean`",
             style="dim",
             markup=False,
             soft_wrap=True,

@@ -5,7 +5,8 @@ member went through. As a decimal fraction, 0.10 would equal 0.1 and sort before
 
 A segment prints in one line and parses back, defaults left out::
 
-    ID[:MB][@DAY][=STATUS][+major][+external]        0.1:300   7:12.5@3   4=marked-for-delete   0.2:900@9+major
+    ID[:MB][@DAY][=STATUS][+major][+external][-DELETED%]
+    0.1:300   7:12.5@3   4=marked-for-delete   0.2:900@9+major   5:80-40%
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from packstone.model.sizes import format_mb, parse_mb
 _ID = re.compile(r"(0|[1-9][0-9]*)(?:\.([1-9][0-9]*))?")
 _SEGMENT = re.compile(
     r"(?P<id>[0-9.]+)(?::(?P<mb>[0-9]+(?:\.[0-9]+)?))?(?:@(?P<day>-?[0-9]+))?(?:=(?P<status>[a-z-]+))?"
-    r"(?P<major>\+major)?(?P<external>\+external)?"
+    r"(?P<major>\+major)?(?P<external>\+external)?(?:-(?P<deleted>[0-9]{1,2})%)?"
 )
 
 
@@ -71,6 +72,7 @@ class Segment:
     status: SegmentStatus = SegmentStatus.SUCCESS
     is_major: bool = False
     is_external: bool = False  # in another format, added by reference; never merged
+    deleted_pct: int = 0  # of its rows, rounded down
 
     @classmethod
     def parse(cls, text: str) -> Segment:
@@ -78,7 +80,8 @@ class Segment:
         match = _SEGMENT.fullmatch(text)
         if match is None:
             raise InvalidInputError(
-                f"{text!r} is not a segment; write ID[:MB][@DAY][=STATUS][+major][+external], for example 0.1:300@5.",
+                f"{text!r} is not a segment; write ID[:MB][@DAY][=STATUS][+major][+external][-DELETED%], for example "
+                "0.1:300@5.",
                 value=text,
             )
         return cls(
@@ -88,13 +91,15 @@ class Segment:
             status=_status(match["status"] or SegmentStatus.SUCCESS),
             is_major=match["major"] is not None,
             is_external=match["external"] is not None,
+            deleted_pct=int(match["deleted"] or 0),
         )
 
     def __str__(self) -> str:
         size = f":{format_mb(self.size_bytes)}" if self.size_bytes else ""
         day = f"@{self.load_day}" if self.load_day else ""
         status = "" if self.status is SegmentStatus.SUCCESS else f"={self.status}"
-        return f"{self.id}{size}{day}{status}{'+major' * self.is_major}{'+external' * self.is_external}"
+        deleted = f"-{self.deleted_pct}%" if self.deleted_pct else ""
+        return f"{self.id}{size}{day}{status}{'+major' * self.is_major}{'+external' * self.is_external}{deleted}"
 
 
 def _status(text: str) -> SegmentStatus:

@@ -2,7 +2,8 @@
 
 Every id must exist and hold finished rows in our own format; otherwise nothing is merged. Preserve, days, levels and
 sizes have no effect. The result is named after the smallest id, whatever the order of the ids; there is one round only.
-A single segment is rewritten by itself only if the caller knows that it must be sorted again (``resort``).
+A single segment is rewritten by itself only if that changes it: if it must be sorted again, which the caller knows
+(``resort``), or has deleted rows.
 
 Cost: reads and writes the named segments once.
 
@@ -32,7 +33,7 @@ class CustomOptions:
     """The ids, in any order."""
 
     ids: tuple[SegmentId, ...]
-    resort: bool = False  # a single segment may be rewritten
+    resort: bool = False  # a single segment is to be rewritten
     as_coded: bool = False
 
 

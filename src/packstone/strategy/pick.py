@@ -36,6 +36,7 @@ class Reason(StrEnum):
     LEVEL_3 = "level-3"
     MAJOR_SIZE = "major-size"
     CUSTOM = "custom"
+    DELETED_ROWS = "deleted-rows"
     SMALL_FILES = "small-files"
     APPEND_BIN = "append-bin"
 

@@ -14,6 +14,10 @@ take ``c``. A second scan arrives at ``c`` with nothing picked, as if the first 
 *Days*. Windows are tried in order, and a window without a pick never gets one. A result keeps the latest day of its
 members; if that makes the window's first segment later, the window may extend further and is scanned again.
 
+*Deleted rows*. A segment that no merge takes is rewritten by itself if at least ``deleted_pct`` of its rows are
+deleted, also one that ``preserve`` and the days rule keep apart from others. This is CarbonData's horizontal
+compaction, except that the delete files of a segment need no merging, because there is always one.
+
 A *wave* is the set of merges that can run in parallel: all their members exist. Sizes of results are sums, which is
 about their upper bound; a run plans again with the real sizes after each wave.
 
@@ -37,6 +41,8 @@ from packstone.strategy.pick import Reason
 from packstone.strategy.segment_view import DaysRule, SegmentView, choose_candidates
 
 if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator
+
     from packstone.strategy.pick import Decision
 
     MergeOptions: TypeAlias = MinorOptions | MajorOptions | CustomOptions
@@ -77,13 +83,31 @@ def plan_rounds(view: SegmentView, options: MergeOptions) -> Rounds:
         raise InvalidInputError("Only `explain` follows CarbonData's code; tables are compacted by our rules.")
     walk = _Walk(view, options)
     after = walk.run()
+    rewrites = _plan_rewrites(view, options, merged={one.id for merge in walk.merges for one in merge.members})
     decision = pick_minor(after, options) if isinstance(options, MinorOptions) else pick_major(after, options)
-    return Rounds(merges=tuple(walk.merges), why_not=_cut(decision.why_not))
+    return Rounds(merges=(*walk.merges, *rewrites), why_not=_cut(decision.why_not))
 
 
 def first_wave(rounds: Rounds) -> tuple[Merge, ...]:
     """Return the merges that can run now, in parallel."""
     return tuple(merge for merge in rounds.merges if merge.wave == 0)
+
+
+def _plan_rewrites(
+    view: SegmentView, options: MinorOptions | MajorOptions, *, merged: Collection[SegmentId]
+) -> Iterator[Merge]:
+    """Yield a merge of one segment for each that has many deleted rows and is in no other merge."""
+    least = options.selection.deleted_pct
+    for at in choose_candidates(view, preserve=0, as_coded=False).positions if least else ():
+        one = view.segments[at]
+        if one.deleted_pct >= least and one.id not in merged:
+            yield Merge(
+                members=(one,),
+                result=join_segments((one,), SegmentId(one.id.load, one.id.merges + 1), is_major=one.is_major),
+                reason=Reason.DELETED_ROWS,
+                why=f"{Reason.DELETED_ROWS}: {one.deleted_pct}% of the rows of {one.id} are deleted >= {least}%",
+                wave=0,
+            )
 
 
 def _plan_custom(view: SegmentView, options: CustomOptions) -> Rounds:

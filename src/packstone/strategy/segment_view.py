@@ -142,6 +142,7 @@ class SelectionOptions:
     days: int = 0  # 0: off
     days_rule: DaysRule = DaysRule.WINDOW
     as_coded: bool = False  # behave as CarbonData does, faults included
+    deleted_pct: int = 0  # a segment with at least this share of deleted rows is rewritten if no merge takes it; 0: off
 
     def __post_init__(self) -> None:
         """Refuse a value out of range; CarbonData uses 0 instead, see `as_coded_selection`."""

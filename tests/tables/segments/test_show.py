@@ -98,6 +98,7 @@ def test_the_long_form():
         "badRows": 0,
         "majorCompacted": False,
         "cleaned": False,
+        "deletedRows": 0,
     }
     assert (rows["12"]["timeTakenMs"], rows["12"]["loadEndTime"], rows["12"]["segmentFileName"]) == (-1, "NA", "NA")
     assert (rows["0.10"]["majorCompacted"], rows["4"]["badRows"]) == (True, 2)

@@ -240,6 +240,7 @@ def files(path: str, **typed: Any) -> int:
     from packstone.cli.draw import draw_lines
 
     found = _open(path).files(**_when(typed))
+    found.check_no_deletes()
     _show(found.to_json(), typed, lambda console: draw_lines(console, [one.path for one in found.files]))
     return 0
 
@@ -266,6 +267,38 @@ def delete(path: str, **typed: Any) -> int:
             return 0
         report = table.delete(**which)
     _show(report.to_json(), typed, lambda console: draw_delete(console, report))
+    return 0
+
+
+@command.command("delete-rows", short_help="Delete the rows that a filter selects.")
+@_PATH
+@click.option(
+    "--where",
+    required=True,
+    metavar="FILTER",
+    help='Delete the rows for which this SQL filter is true, e.g. "user_id = 7"; rows for which it is null stay.',
+)
+@click.option(
+    "--timezone",
+    default="UTC",
+    show_default=True,
+    metavar="ZONE",
+    help="Use this time zone for times in the filter without one.",
+)
+@click.option("--dry-run", is_flag=True, help="Print how many rows of which segments would be deleted; delete nothing.")
+@options.yes_option
+@options.output_options
+def delete_rows(path: str, **typed: Any) -> int:
+    """Delete rows from the table; compaction removes them from the files, and `clean` removes the old files."""
+    from packstone.cli.draw_segments import draw_delete_rows
+
+    table = _open(path)
+    report = table.delete_rows(typed["where"], timezone=typed["timezone"], dry_run=True)
+    if report.segments and not typed["dry_run"]:
+        if not options.confirm(f"Delete {report.what} of {short_path(table.path)}?", yes=typed["yes"]):
+            return 0
+        report = table.delete_rows(typed["where"], timezone=typed["timezone"])
+    _show(report.to_json(), typed, lambda console: draw_delete_rows(console, report))
     return 0
 
 

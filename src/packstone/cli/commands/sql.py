@@ -7,6 +7,7 @@ come from sqlglot's tokenizer for Spark's dialect, because its parser does not k
 ``ALTER TABLE t COMPACT 'MINOR'``                ``packstone compact t --strategy minor``
 ``SHOW SEGMENTS FOR TABLE t LIMIT 3``            ``packstone segments show t --limit 3``
 ``DELETE FROM TABLE t WHERE SEGMENT.ID IN (1)``  ``packstone segments delete t --ids 1``
+``DELETE FROM t WHERE id = 7``                   ``packstone segments delete-rows t --where "id = 7"``
 ===============================================  =========================================================
 
 All statements of a text are translated before the first one runs: a mistake in the last one changes nothing.
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
 
     from sqlglot.tokens import Token  # type: ignore[attr-defined]  # all versions have it
 
+_DEFAULT_ZONE: Final = "UTC"
+
 
 @click.command("sql", short_help="Run CarbonData's statements, and SELECT over several tables.")
 @click.argument("statement", metavar="STATEMENT", required=False)
@@ -47,10 +50,10 @@ if TYPE_CHECKING:
 @options.time_travel_options
 @click.option(
     "--timezone",
-    default="UTC",
+    default=_DEFAULT_ZONE,
     show_default=True,
     metavar="ZONE",
-    help="Use this time zone for times in a SELECT without one.",
+    help="Use this time zone for times in a SELECT or DELETE without one.",
 )
 @options.yes_option
 @options.engine_options
@@ -67,8 +70,8 @@ if TYPE_CHECKING:
 def command(statement: str | None, **typed: Any) -> int:
     """Run STATEMENT, or the statements of --file, one after another; stop at the first that fails.
 
-    ALTER TABLE t COMPACT, SHOW SEGMENTS, DELETE FROM TABLE t WHERE SEGMENT.ID IN, CLEAN FILES, LOAD DATA, CREATE TABLE,
-    ALTER TABLE t SET TBLPROPERTIES, DESCRIBE and SELECT, as CarbonData documents them. Each runs the command that does
+    ALTER TABLE t COMPACT, SHOW SEGMENTS, DELETE FROM TABLE t WHERE, CLEAN FILES, LOAD DATA, CREATE TABLE, ALTER TABLE t
+    SET TBLPROPERTIES, DESCRIBE and SELECT, as CarbonData documents them. Each runs the command that does
     the same, with its checks and its questions; --explain prints that command.
     """
     if (statement is None) == (typed["file"] is None):
@@ -122,6 +125,8 @@ def _run(action: _Action, typed: dict[str, Any]) -> int:
 def _passed_on(takes: frozenset[str], typed: dict[str, Any]) -> Iterator[str]:
     if "yes" in takes and typed["yes"]:
         yield "--yes"
+    if "timezone" in takes and typed["timezone"] != _DEFAULT_ZONE:
+        yield from ("--timezone", typed["timezone"])
     if "engine" in takes:
         if typed["engine"]:
             yield from ("--engine", typed["engine"])
@@ -289,10 +294,14 @@ class _Statement:
             which = ("--ids", self._segment_ids())
         elif self._accept("WHERE SEGMENT . STARTTIME BEFORE"):
             which = ("--before", self._text_value())
-        else:
-            self._refuse(
-                "DELETE of rows", "segments are deleted WHERE SEGMENT.ID IN (…) or WHERE SEGMENT.STARTTIME BEFORE '…'"
+        elif self._accept("WHERE") and self._at < len(self._tokens):
+            where = self._rest()
+            self._at = len(self._tokens)
+            return _Action(
+                command=("segments", "delete-rows", path, "--where", where), takes=frozenset({"yes", "timezone"})
             )
+        else:
+            self._refuse("DELETE without a filter", "to delete all rows, write WHERE true")
         return _Action(command=("segments", "delete", path, *which), takes=frozenset({"yes"}))
 
     def _clean(self) -> _Action:

@@ -19,6 +19,7 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -62,19 +63,24 @@ def scan_blocklets(
         return
     wanted = _Wanted(schema=schema, filter_schema=filter_schema, expression=expression, batch_rows=batch_rows)
     for file in files:
-        opened = ScannedFile(io, file, [*schema.names, *filter_schema.names], caches=caches)
-        try:
-            yield from _FileScan(opened, wanted).rows()
-        except FileNotFoundError as error:
-            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), file.path) from error
-        except pa.ArrowNotImplementedError as error:
-            raise UnfaithfulError(f"PyArrow cannot read {file.path}: {one_line(error)}") from error
-        except (pa.ArrowException, OSError) as error:
-            raise UnreadableFileError(
-                f"{file.path} has a broken data page: {one_line(error)}.", file=file.path
-            ) from error
-        finally:
-            opened.close()
+        with _opened(io, file, wanted, caches=caches) as scan:
+            yield from scan.rows()
+
+
+@contextmanager
+def _opened(io: FileIO, file: ScanFile, wanted: _Wanted, *, caches: ScanCaches) -> Iterator[_FileScan]:
+    """The scan of a file, which is closed afterwards; an error names the file."""
+    opened = ScannedFile(io, file, [*wanted.schema.names, *wanted.filter_schema.names], caches=caches)
+    try:
+        yield _FileScan(opened, wanted)
+    except FileNotFoundError as error:
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), file.path) from error
+    except pa.ArrowNotImplementedError as error:
+        raise UnfaithfulError(f"PyArrow cannot read {file.path}: {one_line(error)}") from error
+    except (pa.ArrowException, OSError) as error:
+        raise UnreadableFileError(f"{file.path} has a broken data page: {one_line(error)}.", file=file.path) from error
+    finally:
+        opened.close()
 
 
 def count_blocklets(
@@ -101,6 +107,17 @@ def count_blocklets(
     return rows + sum(batch.num_rows for batch in found)
 
 
+def find_positions(
+    io: FileIO, file: ScanFile, *, filter_schema: pa.Schema, expression: Expression | None, caches: ScanCaches
+) -> Numbers:
+    """The positions in the file of the rows that pass, ascending, deleted rows left out; None passes every row."""
+    if expression == FALSE:
+        return np.empty(0, dtype=np.int64)
+    wanted = _Wanted(schema=pa.schema([]), filter_schema=filter_schema, expression=expression, batch_rows=BATCH_ROWS)
+    with _opened(io, file, wanted, caches=caches) as scan:
+        return scan.positions()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Wanted:
     schema: pa.Schema
@@ -117,17 +134,13 @@ class _FileScan:
         self._groups, self._must = self._choose_groups()
         names = opened.stored(pa.schema([*wanted.schema, *wanted.filter_schema]))
         self._batch_rows = max(1, min(wanted.batch_rows, _BATCH_BYTES // opened.footer.row_bytes(names)))
-        self._deleted = unpack_positions(opened.file.deleted)
+        self._starts = np.cumsum([0, *opened.footer.group_rows])
+        self._live = self._find_live()
 
     def rows(self) -> Iterator[pa.RecordBatch]:
         """Yield the rows of the file that pass."""
-        expression, filter_schema = self._wanted.expression, self._wanted.filter_schema
-        for prune in (self._opened.prune_by_bloom_filters, self._opened.prune_by_dictionaries):
-            if self._groups and expression is not None:
-                self._groups = prune(expression, filter_schema, groups=self._groups, sure=self._must)
-        if not self._groups:
+        if not self._prepare():
             return
-        self._opened.open(codes=any(not self._is_sure(group) for group in self._groups))
         for groups in self._bunches():
             if self._is_sure(groups[0]):
                 yield from self._all_rows(groups)
@@ -135,6 +148,31 @@ class _FileScan:
                 yield from self._passing_of_several(groups)
             else:
                 yield from self._passing_of_one(groups[0])
+
+    def positions(self) -> Numbers:
+        """The positions of the rows that pass."""
+        found = [np.empty(0, dtype=np.int64)]
+        for group in self._groups if self._prepare() else ():
+            first, kept, at = int(self._starts[group]), self._not_deleted([group]), 0
+            if self._is_sure(group):
+                rows = self._opened.footer.group_rows[group]
+                found.append(np.arange(rows) + first if kept is None else np.flatnonzero(kept) + first)
+                continue
+            tested, _ = self._schemas()
+            for batch in self._opened.read([group], tested, batch_rows=self._batch_rows):
+                found.append(np.flatnonzero(self._test(batch, kept, at)) + first + at)
+                at += batch.num_rows
+        return np.concatenate(found)
+
+    def _prepare(self) -> bool:
+        """Open the file, unless its filters and dictionaries exclude every row group; then there is nothing to read."""
+        expression, filter_schema = self._wanted.expression, self._wanted.filter_schema
+        for prune in (self._opened.prune_by_bloom_filters, self._opened.prune_by_dictionaries):
+            if self._groups and expression is not None:
+                self._groups = prune(expression, filter_schema, groups=self._groups, sure=self._must)
+        if self._groups:
+            self._opened.open(codes=any(not self._is_sure(group) for group in self._groups))
+        return bool(self._groups)
 
     def _choose_groups(self) -> tuple[Sequence[int], frozenset[int]]:
         file, footer = self._opened.file, self._opened.footer
@@ -267,14 +305,18 @@ class _FileScan:
 
     def _not_deleted(self, groups: Sequence[int]) -> Flags | None:
         """Which rows of these row groups are not deleted; None if no row of the file is deleted."""
-        if not self._deleted.size:
+        if self._live is None:
             return None
-        rows = self._opened.footer.group_rows
-        starts = np.cumsum([0, *rows])
-        kept = np.ones(int(starts[-1]), dtype=bool)
-        kept[self._deleted] = False
-        parts = [kept[starts[group] : starts[group + 1]] for group in groups]
-        return np.concatenate(parts)
+        parts = [self._live[self._starts[group] : self._starts[group + 1]] for group in groups]
+        return parts[0] if len(parts) == 1 else np.concatenate(parts)
+
+    def _find_live(self) -> Flags | None:
+        deleted = unpack_positions(self._opened.file.deleted)
+        if not deleted.size:
+            return None
+        live = np.ones(int(self._starts[-1]), dtype=bool)
+        live[deleted] = False
+        return live
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -41,7 +41,7 @@ from packstone.rewrite.merge_tree.keys import (
     sort_inside,
     to_java_order,
 )
-from packstone.rewrite.merge_tree.spec import KeyRange, unpack_value
+from packstone.rewrite.merge_tree.spec import KeyRange, unpack_positions, unpack_value
 from packstone.rewrite.merge_tree.window import join_column
 from packstone.rewrite.proof.row_lanes import read_fixed
 from packstone.rewrite.sorted_merge.block_facts import leaf_numbers
@@ -66,12 +66,12 @@ class OrderedReader:
         self._row_bytes = 0
 
     def read(self, file: OrderedFile, *, batch_bytes: int, is_sorted: bool) -> Iterator[FileRows]:
-        """Yield the rows; never an empty batch.
+        """Yield the rows that are not deleted; never an empty batch.
 
         All rows of the key range are found whatever their order: row groups are skipped only by their statistics, and
         reading never stops early. A batch that is cut is checked to be sorted if ``is_sorted``.
         """
-        read = 0
+        read, deleted = 0, unpack_positions(file.deleted)
         with open_parquet(self._io, file.path, buffer_size=_BUFFER_BYTES) as parquet:
             self._check_size(file)
             self._check_columns(parquet, file.path)
@@ -80,8 +80,11 @@ class OrderedReader:
                     read += parquet.metadata.row_group(group).num_rows
                     continue
                 for batch in self._read_group(parquet, file.path, group=group, batch_bytes=batch_bytes):
+                    live = _without(batch, deleted, first=read) if len(deleted) else batch
                     read += batch.num_rows
-                    piece = self._cut(FileRows(batch=batch, path=file.path), is_sorted=is_sorted)
+                    if not live.num_rows:
+                        continue
+                    piece = self._cut(FileRows(batch=live, path=file.path), is_sorted=is_sorted)
                     if piece.batch.num_rows:
                         yield piece
         if read != file.rows:
@@ -136,6 +139,16 @@ class OrderedReader:
         missing = [name for name in self._schema.names if parquet.schema_arrow.get_field_index(name) < 0]
         if missing:
             raise CorruptionError(f"{path} has no column {', '.join(missing)}.", file=path)
+
+
+def _without(batch: pa.RecordBatch, deleted: I64, *, first: int) -> pa.RecordBatch:
+    """The rows of a batch, the first of which has this position in the file, that are not deleted."""
+    begin, end = np.searchsorted(deleted, [first, first + batch.num_rows])
+    if begin == end:
+        return batch
+    kept = np.ones(batch.num_rows, dtype=bool)
+    kept[deleted[begin:end] - first] = False
+    return batch.filter(to_column(kept))
 
 
 Mask = np.ndarray[Any, np.dtype[np.bool_]]

@@ -1,7 +1,7 @@
 """The input and the result of the kernels of sorted files: sorted or unsorted files in, sorted files out.
 
-Every row is kept, even if another row equals it in all sort columns. The order is that of the sort columns,
-ascending: nulls first, strings and binaries by unsigned bytes, floats in Java's order (-0.0 < 0.0, NaN last).
+Every row that is not deleted is kept, even if another row equals it in all sort columns. The order is that of the sort
+columns, ascending: nulls first, strings and binaries by unsigned bytes, floats in Java's order (-0.0 < 0.0, NaN last).
 
 Nothing here depends on a table. Specs and results hold plain values only, so they can be sent as JSON (model/codec.py)
 and pickled. The functions that use them, with their modules::
@@ -25,7 +25,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from packstone.model.unit import Verify
-from packstone.rewrite.merge_tree.spec import KeyRange
+from packstone.rewrite.merge_tree.spec import KeyRange, unpack_positions
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,10 +34,17 @@ class OrderedFile:
 
     path: str
     size_bytes: int
-    rows: int
+    rows: int  # deleted ones included
+    deleted: str = field(default="", repr=False)  # their positions, as `pack_positions` writes them
+
+    @property
+    def live_rows(self) -> int:
+        """How many rows are not deleted."""
+        return self.rows - len(unpack_positions(self.deleted))
 
     def __str__(self) -> str:
-        return f"{self.path} {self.rows} rows {self.size_bytes}B"
+        deleted = f" ({self.rows - self.live_rows} deleted)" if self.deleted else ""
+        return f"{self.path} {self.rows} rows{deleted} {self.size_bytes}B"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

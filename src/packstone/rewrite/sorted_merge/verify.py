@@ -28,7 +28,7 @@ from packstone.model.unit import Fingerprint, Verify
 from packstone.rewrite.data_files.batches import read_ahead, to_column
 from packstone.rewrite.formats.parquet_batches import read_batches
 from packstone.rewrite.formats.parquet_footer import open_parquet, sorting_of
-from packstone.rewrite.merge_tree.spec import KeyRange, unpack_schema, unpack_value
+from packstone.rewrite.merge_tree.spec import KeyRange, unpack_positions, unpack_schema, unpack_value
 from packstone.rewrite.proof.check_metadata import BlockCheck, check_columns, check_order
 from packstone.rewrite.proof.merged_view import blame_output, is_coded
 from packstone.rewrite.proof.order_codes import Mask, is_below
@@ -125,7 +125,7 @@ def _read_inputs(io: FileIO, spec: OrderedMergeSpec) -> Fingerprint:
     share = KeyShare.of(whole, spec.sort_columns, spec.key_range)
     if spec.verify is Verify.COUNT:
         if share is None:
-            return Fingerprint(rows=sum(file.rows for file in spec.files), lo=0, hi=0)
+            return Fingerprint(rows=sum(file.live_rows for file in spec.files), lo=0, hi=0)
         schema = pa.schema([whole.field(spec.sort_columns[0])])
     else:
         schema = whole
@@ -137,9 +137,14 @@ def _read_inputs(io: FileIO, spec: OrderedMergeSpec) -> Fingerprint:
 def _each(rows: WholeRows, files: Sequence[OrderedFile]) -> Iterator[pa.RecordBatch]:
     for file in files:
         count = 0
+        deleted = unpack_positions(file.deleted)
         for _, batch in rows.read(file.path):
+            first = count + rows.skipped_rows
             count += batch.num_rows
-            if (inside := rows.inside(batch)).num_rows:
+            live = batch
+            if len(deleted):
+                live = batch.filter(to_column(~np.isin(np.arange(first, first + batch.num_rows), deleted)))
+            if (inside := rows.inside(live)).num_rows:
                 yield inside
         if count + rows.skipped_rows != file.rows:
             held = count + rows.skipped_rows

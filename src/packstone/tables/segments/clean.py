@@ -6,10 +6,11 @@
 3. *Retired segments*, compacted or deleted before the cutoff and named by no version that is kept: one commit marks
    the compacted ones, then the data files, the index and the segment file are removed, then one commit moves their
    entries to the history.
-4. Chunks of the status and lists of cleaned segments that no kept version names (step 2 and killed commits leave
-   such files), and partial files that killed writers left, if older than a day. A commit writes its chunk before its
-   version, and may be suspended in between for longer than that (a sleeping machine is enough). So clean publishes a
-   version first: such a commit then finds its number taken. Whatever is published by then keeps the chunks it names.
+4. Chunks of the status, delete files and lists of cleaned segments that no kept version names (step 2, later deletes
+   and killed commits leave such files), and partial files that killed writers left, if older than a day. A commit
+   writes its files before its version, and may be suspended in between for longer than that (a sleeping machine is
+   enough). So clean publishes a version first: such a commit then finds its number taken. Whatever is published by
+   then keeps the files it names.
 5. *Trash* older than ``TRASH_RETENTION_DAYS``.
 
 The whole plan is made before anything is removed, and it reads every version that is kept: if one of them cannot be
@@ -43,6 +44,8 @@ from packstone.tables.segments.format.layout import (
     DATA_FOLDER,
     METADATA_FOLDER,
     LinkGuard,
+    delete_file_path,
+    deletes_folder,
     entries_folder,
     floor_folder,
     history_folder,
@@ -94,6 +97,7 @@ if TYPE_CHECKING:
 _SAFE_AGE_MS: Final = DAY_MS
 _MINUTE_MS: Final = 60_000
 _LIST_NAME: Final = re.compile(r"[0-9a-f]{16}-\d+\.json")  # the names that commits give their lists
+_DELETE_NAME: Final = re.compile(r"[0-9.]+_[0-9a-f]{16}-\d+\.json")  # the names that deletes give their files
 _PARTIAL_NAME: Final = re.compile(r"\.new-\w{8}")  # the name of an incomplete file in storage/local.py and hdfs.py
 _CLEAN_RACES: Final = 20
 _SHOWN_PATHS: Final = 10
@@ -301,7 +305,9 @@ def _plan(io: FileIO, table: str, *, now_ms: int) -> SegmentClean:
         segments=segments,
         metadata=(
             *_stray_versions(io, table, versions, before_ms=now_ms - _SAFE_AGE_MS),
-            *_unnamed_metadata(io, table, needed.lists, before_ms=now_ms - _SAFE_AGE_MS),
+            *_unnamed_metadata(
+                io, table, needed.lists | _delete_files(table, retired), before_ms=now_ms - _SAFE_AGE_MS
+            ),
         ),
         trash=trash,
         trash_left_bytes=trash_left,
@@ -333,7 +339,7 @@ def cutoff(properties: Properties, *, now_ms: int) -> int:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Needed:
     segment_files: frozenset[str]
-    lists: frozenset[str]  # full paths: one commit gives its retired list and its history the same name
+    lists: frozenset[str]  # full paths, delete files included: a commit names its retired list like its history
 
 
 def _read_needed(io: FileIO, table: str, kept: range) -> _Needed:
@@ -344,6 +350,7 @@ def _read_needed(io: FileIO, table: str, kept: range) -> _Needed:
     for version in kept:
         head = read_head(io, table, version)
         segment_files.update(entry.segment_file for entry in head.live.recent if entry.segment_file is not None)
+        lists.update(_delete_files(table, head.live.recent))
         for ref in head.live.chunks:
             positions = ref.gone_positions
             gone[ref.name] = ref, gone[ref.name][1] & positions if ref.name in gone else positions
@@ -352,10 +359,15 @@ def _read_needed(io: FileIO, table: str, kept: range) -> _Needed:
     folder = entries_folder(table)
     for ref, unused in gone.values():
         lists.add(f"{folder}/{ref.name}")
-        for at, entry in enumerate(read_chunk(io, folder, ref)):
-            if entry.segment_file is not None and at not in unused:
-                segment_files.add(entry.segment_file)
+        used = [entry for at, entry in enumerate(read_chunk(io, folder, ref)) if at not in unused]
+        segment_files.update(entry.segment_file for entry in used if entry.segment_file is not None)
+        lists.update(_delete_files(table, used))
     return _Needed(segment_files=frozenset(segment_files), lists=frozenset(lists))
+
+
+def _delete_files(table: str, entries: Iterable[StatusEntry]) -> frozenset[str]:
+    """The paths of the delete files that entries name; a retired entry may become live again."""
+    return frozenset(delete_file_path(table, entry.delete_file) for entry in entries if entry.delete_file is not None)
 
 
 def _expired(
@@ -395,6 +407,7 @@ def _unnamed_metadata(io: FileIO, table: str, named: frozenset[str], *, before_m
     found = []
     for folder, pattern in (
         *((folder, _LIST_NAME) for folder in _list_folders(table)),
+        (deletes_folder(table), _DELETE_NAME),
         *((folder, _PARTIAL_NAME) for folder in _own_folders(table)),
     ):
         for entry in _list(io, folder):
@@ -407,12 +420,12 @@ def _unnamed_metadata(io: FileIO, table: str, named: frozenset[str], *, before_m
 
 def _own_folders(table: str) -> tuple[str, ...]:
     """The folders that only Packstone writes, always complete files."""
-    files = (segments_folder(table), index_folder(table))
+    files = (segments_folder(table), index_folder(table), deletes_folder(table))
     return (f"{table}/{METADATA_FOLDER}", status_folder(table), floor_folder(table), *_list_folders(table), *files)
 
 
 def _list_folders(table: str) -> tuple[str, ...]:
-    """The folders of the files that a version names."""
+    """The folders of the lists that a version names."""
     return entries_folder(table), retired_folder(table), history_folder(table)
 
 
@@ -474,8 +487,11 @@ def remove_expired(io: FileIO, plan: SegmentClean, *, clock: Clock) -> None:
 
 
 def _remove_metadata(io: FileIO, plan: SegmentClean, *, clock: Clock) -> None:
-    """Remove lists that no version names; publishes a version first, so that none of an older base can name them."""
-    folders = tuple(f"{folder}/" for folder in _list_folders(plan.table))
+    """Remove lists that no version names; publishes a version first, so that none of an older base can name them.
+
+    A delete that finds its number taken writes its delete files again if they are old (delete_rows.py).
+    """
+    folders = tuple(f"{folder}/" for folder in (*_list_folders(plan.table), deletes_folder(plan.table)))
     named: frozenset[str] = frozenset()
     if any(f"{plan.table}/{file.path}".startswith(folders) for file in plan.metadata):
         fence = _commit(io, plan.table, lambda status: Change(status=replace(status)), clock=clock)

@@ -24,7 +24,7 @@ from packstone.tables.segments.options import SegmentOptions, SegmentStrategy, i
 from packstone.tables.segments.units import read_entry_file
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from packstone.storage.fileio import FileIO
     from packstone.tables.segments.format.status import StatusEntry, TableStatus
@@ -50,7 +50,9 @@ class SegmentHealth:
     files: int = 0
     bytes: int = 0
     index_bytes: int = 0
-    rows: int = 0
+    rows: int = 0  # that readers see
+    deleted_rows: int = 0  # that are still in the files
+    segments_with_deletes: int = 0
     small_segments: int = 0  # smaller than the target size of one data file
     ideal_segments: int = 0  # by the size of a major compaction
     unsorted_segments: int = 0
@@ -91,6 +93,8 @@ class SegmentHealth:
             "bytes": self.bytes,
             "index_bytes": self.index_bytes,
             "rows": self.rows,
+            "deleted_rows": self.deleted_rows,
+            "segments_with_deletes": self.segments_with_deletes,
             "small_segments": self.small_segments,
             "small_pct": self.small_pct,
             "ideal_segments": self.ideal_segments,
@@ -109,7 +113,7 @@ class SegmentHealth:
             "removable_bytes": self.removable_bytes,
             "hazards": [hazard.to_json() for hazard in self.hazards],
             "worst_segments": [
-                {"segment": str(one.id), "files": one.files, "rows": one.rows, "bytes": one.data_bytes}
+                {"segment": str(one.id), "files": one.files, "rows": one.live_rows, "bytes": one.data_bytes}
                 for one in self.worst
             ],
         }
@@ -135,8 +139,9 @@ class SegmentHealth:
         where = f"{plural(self.files, 'file')} of {plural(self.segments, 'segment')}"
         planned = [f"{name} compaction: {plural(count, 'merge')}" for name, count in self.planned.items() if count]
         least = f"{self.ideal_segments:,} would do" if self.segments > 1 else "as few as can be"
+        deleted = f"; {plural(self.deleted_rows, 'deleted row')} still in the files" if self.deleted_rows else ""
         return (
-            Fact(text=f"{where}, {format_bytes(self.bytes)}, {plural(self.rows, 'row')}"),
+            Fact(text=f"{where}, {format_bytes(self.bytes)}, {plural(self.rows, 'row')}{deleted}"),
             Fact(text=f"{least}; {', '.join(planned) or 'nothing to merge now'}", strong=least),
         )
 
@@ -167,6 +172,7 @@ def observe_segments(io: FileIO, table: str, *, now_ms: int) -> SegmentHealth:
     _add_retired(health, read_retired(io, table, status), before_ms=cutoff(properties, now_ms=now_ms))
     _add_running(health, io, status, now_ms=now_ms)
     _add_plans(health, without_dead_compactions(io, table, status, now_ms=now_ms), properties, now_ms=now_ms)
+    _warn_of_deletes(health, status.live, properties)
     _warn_of_table(health, properties)
     return health
 
@@ -176,7 +182,9 @@ def _add_segment(health: SegmentHealth, entry: StatusEntry, properties: Properti
     health.files += entry.files
     health.bytes += entry.data_bytes
     health.index_bytes += entry.index_bytes
-    health.rows += entry.rows
+    health.rows += entry.live_rows
+    health.deleted_rows += entry.deleted_rows
+    health.segments_with_deletes += entry.delete_file is not None
     health.small_segments += entry.data_bytes < properties.table_blocksize * _MB
     health.levels[entry.id.merges] += 1
     health.histogram[size_class(entry.data_bytes)] += 1
@@ -253,6 +261,22 @@ def _add_plans(health: SegmentHealth, status: TableStatus, properties: Propertie
     for strategy in (SegmentStrategy.MINOR, SegmentStrategy.MAJOR):
         options = merge_options(properties, SegmentOptions(strategy=strategy))
         health.planned[strategy.value] = len(plan_rounds(view, options).merges)
+
+
+def _warn_of_deletes(health: SegmentHealth, live: Iterable[StatusEntry], properties: Properties) -> None:
+    least = properties.compaction_deleted_pct
+    worn = [one for one in live if one.delete_file is not None and 100 * one.deleted_rows >= least * one.rows]
+    if worn and least:
+        evidence = (
+            f"{plural(len(worn), 'segment')} with {least}% or more deleted rows ({_name_some(worn)}); "
+            "`packstone compact` rewrites them"
+        )
+        _warn(health, "deleted-rows", where=".", evidence=evidence)
+
+
+def _name_some(entries: Sequence[StatusEntry]) -> str:
+    more = ", …" if len(entries) > _NAMED_FILES else ""
+    return ", ".join(str(entry.id) for entry in entries[:_NAMED_FILES]) + more
 
 
 def _warn_of_table(health: SegmentHealth, properties: Properties) -> None:

@@ -34,6 +34,7 @@ from packstone.tables.segments.format.layout import (
     DATA_FOLDER,
     METADATA_FOLDER,
     LinkGuard,
+    delete_file_path,
     index_file_path,
     linked,
     segment_file_path,
@@ -195,7 +196,7 @@ def _needed_files(io: FileIO, table: str, entry: StatusEntry) -> tuple[str, ...]
 
 
 def files_of(io: FileIO, table: str, entry: StatusEntry) -> tuple[str, ...]:
-    """All files of a committed segment, relative to the table: data, index, and the segment file last.
+    """All files of a committed segment, relative to the table: data, deleted rows, index, and the segment file last.
 
     Empty if the segment file is missing: it is removed last. PackstoneError if it is damaged.
     """
@@ -206,7 +207,9 @@ def files_of(io: FileIO, table: str, entry: StatusEntry) -> tuple[str, ...]:
     except FileNotFoundError:
         return ()
     prefix = f"{table}/"
-    own = (index_file_path(table, content.index_file), segment_file_path(table, entry.segment_file))
+    own = [index_file_path(table, content.index_file), segment_file_path(table, entry.segment_file)]
+    if entry.delete_file is not None:
+        own.insert(0, delete_file_path(table, entry.delete_file))
     return (*(file.path for file in content.files), *(path.removeprefix(prefix) for path in own))
 
 

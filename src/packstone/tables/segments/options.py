@@ -143,6 +143,7 @@ def view_entry(entry: StatusEntry) -> Segment:
         load_day=entry.load_day,
         status=entry.status,
         is_major=entry.is_major,
+        deleted_pct=100 * entry.deleted_rows // max(1, entry.rows),
     )
 
 
@@ -153,11 +154,12 @@ def run_properties(status: TableStatus, options: SegmentOptions) -> Properties:
 
 
 def merge_options(properties: Properties, options: SegmentOptions, *, resort: bool = False) -> MergeOptions:
-    """The options of the strategy; ``resort``: the single requested segment is not sorted as the table is."""
+    """The options of the strategy; ``resort``: the single requested segment is unsorted, or has deleted rows."""
     selection = SelectionOptions(
         preserve=properties.compaction_preserve_segments,
         days=properties.allowed_compaction_days,
         days_rule=properties.compaction_days_rule,
+        deleted_pct=properties.compaction_deleted_pct,
     )
     match options.strategy:
         case SegmentStrategy.MINOR:

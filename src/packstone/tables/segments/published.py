@@ -13,18 +13,19 @@ from packstone.errors import PackstoneError, RefusedError
 from packstone.model.maintenance import ProvedUnit, RestorePlan, ToProve
 from packstone.model.segment import SegmentId
 from packstone.model.unit import Fingerprint, Verify
-from packstone.rewrite.sorted_merge.spec import OrderedFile
 from packstone.runs.clock import now_ms, system_clock
 from packstone.tables.segments.format.commit import commit_edit
+from packstone.tables.segments.format.delete_file import positions_of, read_delete_file, read_deletes
 from packstone.tables.segments.format.edits import Change, MadeMerge, undo_merges
-from packstone.tables.segments.format.layout import data_file_path
+from packstone.tables.segments.format.layout import data_file_path, delete_file_path
 from packstone.tables.segments.format.segment_file import read_segment, read_segment_file
 from packstone.tables.segments.format.status_files import read_history, read_latest, read_retired
+from packstone.tables.segments.units import ordered_files
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from packstone.rewrite.sorted_merge.spec import WrittenBlockFile
+    from packstone.rewrite.sorted_merge.spec import OrderedFile, WrittenBlockFile
     from packstone.runs.folder import PartRecord
     from packstone.storage.fileio import FileIO
     from packstone.tables.segments.format.status import StatusEntry, TableStatus
@@ -49,7 +50,7 @@ def find_claims(io: FileIO, table: str, part: MergeRecord) -> Iterator[ToProve[M
     if gone is not None:
         yield ToProve(label=label, proved=None, problem=f"{label}: {gone} is gone")
         return
-    originals = _find_originals(io, table, part.units[0].members)
+    originals = _find_originals(io, table, part.units[0])
     if originals is not None and any(unit.is_sorted_first for unit in part.units):
         yield _whole_claim(part, originals, label=label)
         return
@@ -81,20 +82,19 @@ def _whole_claim(
     )
 
 
-def _find_originals(io: FileIO, table: str, members: Sequence[str]) -> tuple[OrderedFile, ...] | None:
-    """The data files that were merged; None if one is missing."""
+def _find_originals(io: FileIO, table: str, unit: MergeUnit) -> tuple[OrderedFile, ...] | None:
+    """The data files that were merged, with the rows that were deleted then; None if a file is missing."""
     found: list[OrderedFile] = []
-    for name in members:
-        try:
-            segment = read_segment_file(io, table, name)
-        except (OSError, PackstoneError):
-            return None
-        for file in segment.files:
-            path = data_file_path(table, file.path)
-            if io.stat(path) is None:
-                return None
-            found.append(OrderedFile(path=path, size_bytes=file.size_bytes, rows=file.rows))
-    return tuple(found)
+    try:
+        deletes = {one.segment_file: one for one in (read_delete_file(io, table, name) for name in unit.deletes)}
+        for name in unit.members:
+            segment, deleted = read_segment_file(io, table, name), deletes.get(name)
+            path = "" if deleted is None else delete_file_path(table, deleted.name)
+            positions = {} if deleted is None else positions_of(deleted, segment, path=path)
+            found += ordered_files(table, segment, positions)
+    except (OSError, PackstoneError):
+        return None
+    return tuple(found) if all(io.stat(file.path) is not None for file in found) else None
 
 
 # ---- undo ----
@@ -153,11 +153,13 @@ def plan_undo(io: FileIO, table: str, *, run: str, parts: Sequence[MergeRecord])
 def _check_there(io: FileIO, table: str, entry: StatusEntry) -> None:
     """Refuse to make a segment live whose files are damaged or missing."""
     try:
-        files = read_segment(io, table, entry).files
-        gone = next((file.path for file in files if io.stat(data_file_path(table, file.path)) is None), None)
-        why = None if gone is None else f"{table}/{gone} is gone."
-    except FileNotFoundError:
-        why = f"Its segment file {entry.segment_file} is gone."
+        segment = read_segment(io, table, entry)
+        read_deletes(io, table, entry, segment=segment)
+        paths = [data_file_path(table, file.path) for file in segment.files]
+        gone = next((path for path in paths if io.stat(path) is None), None)
+        why = None if gone is None else f"{gone} is gone."
+    except FileNotFoundError as error:
+        why = f"{error.filename or entry.segment_file} is gone."
     except PackstoneError as error:
         why = error.message
     if why is not None:

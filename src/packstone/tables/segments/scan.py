@@ -12,7 +12,7 @@ have a tree over their sort keys.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final, Self
@@ -36,8 +36,10 @@ from packstone.query.scan.dictionaries import has_dictionary_test
 from packstone.query.scan.plan import PredicateEffect, PruneLevel, PruneReport, ScanFile, ScanPlan, Split, split_files
 from packstone.query.scan.request import DEFAULT_OPTIONS, ScanOptions, ScanRequest, fallen_behind, read_request
 from packstone.query.scan.scanned_file import ScannedFile
+from packstone.rewrite.merge_tree.spec import pack_positions
 from packstone.tables.segments.family import SEGMENTS
 from packstone.tables.segments.format.columns import to_arrow
+from packstone.tables.segments.format.delete_file import read_deletes
 from packstone.tables.segments.format.layout import data_file_path
 from packstone.tables.segments.format.properties import parse_properties
 from packstone.tables.segments.format.segment_file import DataFile, SegmentFile, read_index, read_segment
@@ -51,13 +53,13 @@ from packstone.tables.segments.format.status_files import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Mapping
 
     from packstone.query.filter.expression import Expression
     from packstone.query.scan.caches import ScanCaches
     from packstone.query.scan.request import Selection
     from packstone.storage.fileio import FileIO
-    from packstone.tables.segments.format.status import StatusEntry, TableStatus
+    from packstone.tables.segments.format.status import EntryKey, StatusEntry, TableStatus
 
 Flags = np.ndarray[Any, np.dtype[np.bool_]]
 
@@ -110,22 +112,25 @@ class SegmentSource:
 
     @classmethod
     def find_added(cls, io: FileIO, path: str, versions: range) -> tuple[Self, ...]:
-        """Return the loads of all versions but the first of a range."""
+        """Return the loads of all versions but the first of a range, without rows that were deleted in the range."""
         before = _read(io, path, versions[0])
-        found = []
+        found: list[TableStatus] = []
+        latest: dict[EntryKey, StatusEntry] = {}
         for version in versions[1:]:
             status = _read(io, path, version)
             known = {entry.id for entry in before.live}
             new = tuple(entry for entry in status.live if entry.id not in known and not entry.id.merges)
             if new:
-                found.append(cls(io=io, path=path, status=replace(status, entries=new, running=())))
+                found.append(replace(status, entries=new, running=()))
+            latest.update((entry.key, entry) for entry in status.live)
             before = status
         if read_floor(io, path) > versions[0]:
             raise fallen_behind(path, versions[0])
-        return tuple(found)
+        loads = (replace(one, entries=tuple(latest[entry.key] for entry in one.entries)) for one in found)
+        return tuple(cls(io=io, path=path, status=status) for status in loads)
 
     def check_streamable(self) -> None:
-        """Do nothing: a load only adds rows."""
+        """Do nothing: a load only adds rows; rows that are deleted later are not taken back."""
 
     def plan(self, selection: Selection, *, caches: ScanCaches | None = None) -> ScanPlan:
         """Plan a scan."""
@@ -210,6 +215,9 @@ def _files_of(table: str, index: VersionIndex, one: _Kept) -> Iterator[tuple[Sca
     cuts = [0, *(np.flatnonzero(np.diff(at)) + 1).tolist(), len(at)]
     for begin, end in pairwise(cuts):
         data = index.files[int(at[begin])]
+        deleted = index.deleted.get(data.path)
+        if deleted is not None and deleted.rows == data.rows:
+            continue
         group_sizes = sizes[begin:end].tolist()
         yield (
             ScanFile(
@@ -219,6 +227,7 @@ def _files_of(table: str, index: VersionIndex, one: _Kept) -> Iterator[tuple[Sca
                 row_counts=tuple(rows[begin:end].tolist()),
                 must_match=tuple(groups[begin:end][one.must[begin:end]].tolist()),
                 read_bytes=sum(group_sizes),
+                deleted="" if deleted is None else deleted.positions,
             ),
             group_sizes,
         )
@@ -293,12 +302,27 @@ _FILE_BYTES = 400  # memory of the record of one file
 _SEARCHED_FROM = 2 * SEARCH_COST_BLOCKLETS
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeletedInFile:
+    """The deleted rows of one data file."""
+
+    path: str
+    rows: int
+    positions: str  # as `pack_positions` writes them
+
+
+def deleted_bytes(deleted: Iterable[DeletedInFile]) -> int:
+    """The memory that the deleted rows of a segment take."""
+    return sum(_FILE_BYTES + len(one.positions) for one in deleted)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class SegmentIndex:
-    """The segment file and the index of one segment."""
+    """The segment file and the index of one segment; its deleted rows depend on the version."""
 
     segment: SegmentFile
     index: pa.Table
+    deleted: tuple[DeletedInFile, ...] = ()  # one for each file with deleted rows
 
     @property
     def nbytes(self) -> int:
@@ -330,6 +354,7 @@ class VersionIndex:
     files: tuple[DataFile, ...]
     segments: int
     parts: tuple[IndexPart, ...]
+    deleted: Mapping[str, DeletedInFile]  # by the path of the data file
 
     @property
     def nbytes(self) -> int:
@@ -344,7 +369,8 @@ def read_version_index(io: FileIO, table: str, status: TableStatus, *, caches: S
         return _join([_read_segment(io, table, entry, status=status, caches=caches) for entry in entries])
 
     entries = [entry for entry in status.live if entry.segment_file is not None]
-    key = (status.table_id, status.version, status.commit)
+    # A stream reads some segments of a version only, with rows that later versions deleted.
+    key = (status.table_id, status.version, status.commit, hash(tuple(entry.content for entry in entries)))
     found: VersionIndex = caches.index.get_or_load(key, load, lambda one: one.nbytes)
     return found
 
@@ -363,7 +389,21 @@ def _read_segment(
         return SegmentIndex(segment=segment, index=index)
 
     found: SegmentIndex = caches.index.get_or_load((status.table_id, entry.segment_file), load, lambda one: one.nbytes)
-    return found
+    if entry.delete_file is None:
+        return found
+
+    def load_deletes() -> tuple[DeletedInFile, ...]:
+        try:
+            deleted = read_deletes(io, table, entry, segment=found.segment)
+        except FileNotFoundError as error:
+            raise _gone(io, table, status, error=error) from error
+        return tuple(
+            DeletedInFile(path=path, rows=len(at), positions=pack_positions(at)) for path, at in deleted.items()
+        )
+
+    key = (status.table_id, "deletes", *entry.content)
+    deleted: tuple[DeletedInFile, ...] = caches.index.get_or_load(key, load_deletes, deleted_bytes)
+    return replace(found, deleted=deleted)
 
 
 def _gone(io: FileIO, table: str, status: TableStatus, *, error: Exception) -> Exception:
@@ -394,7 +434,12 @@ def _join(segments: Sequence[SegmentIndex]) -> VersionIndex:
             kind = one.segment.schema, one.segment.sort_columns, *part.index.column_names
             together.setdefault(kind, []).append(part)
     joined = (_concatenate(parts) for parts in together.values())
-    return VersionIndex(files=tuple(files), segments=len(segments), parts=(*alone, *joined))
+    return VersionIndex(
+        files=tuple(files),
+        segments=len(segments),
+        parts=(*alone, *joined),
+        deleted={one.path: one for segment in segments for one in segment.deleted},
+    )
 
 
 def _number(one: SegmentIndex, *, first_file: int, segment: int) -> IndexPart:

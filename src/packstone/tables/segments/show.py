@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
-from packstone.errors import InvalidInputError
+from packstone.errors import InvalidInputError, RefusedError
 from packstone.model.segment import SegmentStatus
-from packstone.model.sizes import format_bytes
+from packstone.model.sizes import format_bytes, plural
 from packstone.model.times import iso_moment
 from packstone.tables.segments.format.status import StatusEntry, TableStatus
 
@@ -53,6 +53,7 @@ class SegmentRow:
     bad_rows: int
     is_major: bool
     is_cleaned: bool  # it is only in the history
+    deleted_rows: int  # no longer in `rows`, but still in the files
 
     @property
     def time_taken_ms(self) -> int:
@@ -85,6 +86,7 @@ class SegmentRow:
             "badRows": self.bad_rows,
             "majorCompacted": self.is_major,
             "cleaned": self.is_cleaned,
+            "deletedRows": self.deleted_rows,
         }
 
 
@@ -143,11 +145,12 @@ def _row(entry: StatusEntry, *, is_cleaned: bool) -> SegmentRow:
         index_bytes=entry.index_bytes,
         merged_to_id=None if entry.merged_into is None else str(entry.merged_into),
         segment_file=entry.segment_file,
-        rows=entry.rows,
+        rows=entry.live_rows,
         files=entry.files,
         bad_rows=entry.bad_rows,
         is_major=entry.is_major,
         is_cleaned=is_cleaned,
+        deleted_rows=entry.deleted_rows,
     )
 
 
@@ -255,8 +258,9 @@ class LiveFile:
 
     path: str
     segment: SegmentId
-    rows: int
+    rows: int  # deleted ones included
     size_bytes: int
+    deleted_rows: int = 0
 
     def __str__(self) -> str:
         return self.path
@@ -264,7 +268,7 @@ class LiveFile:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LiveFiles:
-    """All live data files of a version: exactly what any Parquet reader should read."""
+    """All live data files of a version: exactly what any Parquet reader should read, if no row of them is deleted."""
 
     table: str
     version: int
@@ -272,8 +276,22 @@ class LiveFiles:
 
     @property
     def paths(self) -> list[str]:
-        """Their paths, in the form that DuckDB and Polars accept."""
+        """Their paths, in the form that DuckDB and Polars accept; RefusedError if these would read deleted rows."""
+        self.check_no_deletes()
         return [file.path for file in self.files]
+
+    def check_no_deletes(self) -> None:
+        """Raise RefusedError if a file has deleted rows, which other readers would return."""
+        rows = sum(file.deleted_rows for file in self.files)
+        if rows:
+            ids = ",".join(map(str, dict.fromkeys(file.segment for file in self.files if file.deleted_rows)))
+            raise RefusedError(
+                f"{plural(rows, 'deleted row')} are still in the files, and other readers would return them; remove "
+                f"them with `packstone compact {self.table} --strategy custom --ids {ids}`, or read the table with "
+                "`packstone query`, `table.scan` or Spark's format `packstone`.",
+                table=self.table,
+                deleted_rows=rows,
+            )
 
     def to_json(self) -> dict[str, Any]:
         """The documented keys."""
@@ -282,10 +300,16 @@ class LiveFiles:
             "table": self.table,
             "family": FAMILY,
             "version": self.version,
-            "rows": sum(file.rows for file in self.files),
+            "rows": sum(file.rows - file.deleted_rows for file in self.files),
             "bytes": sum(file.size_bytes for file in self.files),
             "files": [
-                {"path": file.path, "segment": str(file.segment), "rows": file.rows, "bytes": file.size_bytes}
+                {
+                    "path": file.path,
+                    "segment": str(file.segment),
+                    "rows": file.rows,
+                    "bytes": file.size_bytes,
+                    "deleted_rows": file.deleted_rows,
+                }
                 for file in self.files
             ],
         }
@@ -322,6 +346,70 @@ class DeleteReport:
             "segments": [str(one) for one in self.segments],
             "rows": self.rows,
             "bytes": self.size_bytes,
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeletedFromSegment:
+    """The rows that a delete took, or would take, from one segment."""
+
+    id: SegmentId
+    rows: int
+    deleted_rows: int  # all deleted rows in the files of the segment
+    rows_before: int
+
+    @property
+    def is_retired(self) -> bool:
+        """Whether the segment has no row left."""
+        return self.rows == self.rows_before
+
+    def __str__(self) -> str:
+        return f"{self.id} {self.rows} of {self.rows_before} rows"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeleteRowsReport:
+    """Which rows were deleted, or would be; the segments without such rows are left out."""
+
+    table: str
+    version: int
+    dry_run: bool
+    filter: str  # as it was understood
+    segments: tuple[DeletedFromSegment, ...]
+    live_rows: int  # of the table before the delete
+
+    @property
+    def rows(self) -> int:
+        """How many rows."""
+        return sum(one.rows for one in self.segments)
+
+    @property
+    def what(self) -> str:
+        """The rows and segments as text."""
+        return f"{self.rows:,} of {plural(self.live_rows, 'row')} in {plural(len(self.segments), 'segment')}"
+
+    def to_json(self) -> dict[str, Any]:
+        """The documented keys."""
+        done = "planned" if self.dry_run else "committed"
+        return {
+            "format_version": 1,
+            "table": self.table,
+            "family": FAMILY,
+            "status": done if self.segments else "nothing-to-do",
+            "version": self.version,
+            "filter": self.filter,
+            "rows": self.rows,
+            "rows_left": self.live_rows - self.rows,
+            "segments": [
+                {
+                    "id": str(one.id),
+                    "rows": one.rows,
+                    "deleted_rows": one.deleted_rows,
+                    "rows_left": one.rows_before - one.rows,
+                    "retired": one.is_retired,
+                }
+                for one in self.segments
+            ],
         }
 
 

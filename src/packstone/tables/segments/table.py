@@ -571,6 +571,8 @@ class SegmentPlanner:
         entry = status.find(self.options.ids[0])
         if entry is None or entry.segment_file is None:
             return False
+        if entry.delete_file is not None:
+            return True
         return may_resort(read_entry_file(self.io, self.table, entry), self.properties)
 
     def _check_not_retired(self, status: TableStatus, options: CustomOptions) -> None:

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Self
 from packstone.errors import CorruptionError, RefusedError, VerificationError
 from packstone.model.outcome import UnitOutcome
 from packstone.model.unit import How
-from packstone.rewrite.merge_tree.spec import pack_schema
+from packstone.rewrite.merge_tree.spec import pack_positions, pack_schema
 from packstone.rewrite.sorted_merge.spec import BlockOutput, OrderedFile, OrderedMergeSpec
 from packstone.runs.state_folder import make_staging
 from packstone.tables.segments.format.columns import to_arrow, to_ddl
+from packstone.tables.segments.format.delete_file import read_deletes
 from packstone.tables.segments.format.edits import SegmentFacts
 from packstone.tables.segments.format.layout import (
     data_file_path,
@@ -46,13 +47,14 @@ from packstone.tables.segments.plan import (
 from packstone.tables.segments.tasks import MergeUnit
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     import pyarrow as pa
 
     from packstone.model.limits import Allowance
     from packstone.model.segment import SegmentId
     from packstone.model.work import Work
+    from packstone.rewrite.formats.roaring import Positions
     from packstone.rewrite.sorted_merge.spec import WrittenBlockFile
     from packstone.runs.folder import Run
     from packstone.storage.fileio import FileIO
@@ -113,10 +115,7 @@ def read_merge_inputs(
     for entry in entries:
         segment = read_entry_file(io, table, entry)
         _check_schema(segment, columns)
-        files = [
-            OrderedFile(path=data_file_path(table, file.path), size_bytes=file.size_bytes, rows=file.rows)
-            for file in segment.files
-        ]
+        files = ordered_files(table, segment, _read_deletes(io, table, entry, segment=segment))
         if not properties.sort_columns:
             plain += files
         elif is_sorted_as(segment, properties):
@@ -124,6 +123,29 @@ def read_merge_inputs(
         else:
             unsorted += files
     return MergeInputs(keyed=tuple(keyed), unsorted=tuple(unsorted), plain=tuple(plain))
+
+
+def ordered_files(table: str, segment: SegmentFile, deleted: Mapping[str, Positions]) -> list[OrderedFile]:
+    """The data files of a segment as a merge reads them, with the positions of their deleted rows."""
+    return [
+        OrderedFile(
+            path=data_file_path(table, file.path),
+            size_bytes=file.size_bytes,
+            rows=file.rows,
+            deleted=pack_positions(deleted[file.path]) if file.path in deleted else "",
+        )
+        for file in segment.files
+    ]
+
+
+def _read_deletes(io: FileIO, table: str, entry: StatusEntry, *, segment: SegmentFile) -> Mapping[str, Positions]:
+    try:
+        return read_deletes(io, table, entry, segment=segment)
+    except FileNotFoundError as error:
+        raise CorruptionError(
+            f"The delete file {entry.delete_file} of segment {entry.id} is missing; restore it from a backup.",
+            segment=str(entry.id),
+        ) from error
 
 
 def read_entry_file(io: FileIO, table: str, entry: StatusEntry) -> SegmentFile:
@@ -394,7 +416,7 @@ def _sorted_folder(run: Run, plan: SegmentMerge) -> str:
 
 def _check_whole(plan: SegmentMerge, written: Sequence[WrittenBlockFile]) -> None:
     """Compare the total row counts: each piece is verified on its own, but only here it shows if a piece is missing."""
-    expected, found = sum(entry.rows for entry in plan.entries), sum(file.rows for file in written)
+    expected, found = sum(entry.live_rows for entry in plan.entries), sum(file.rows for file in written)
     if found != expected:
         raise VerificationError(
             f"Segments {plan.part} hold {expected} rows, but the merged segment holds {found}; nothing was changed."

@@ -15,10 +15,12 @@ from packstone.runs.engine import LazyEngine
 from packstone.storage.location import parse_location
 from packstone.tables.foreign import check_mergeable
 from packstone.tables.segments.damage import check_no_lost_load
+from packstone.tables.segments.delete_rows import delete_matching
 from packstone.tables.segments.format.columns import TableColumn, columns_from_arrow, parse_columns, to_ddl
 from packstone.tables.segments.format.commit import commit_edit, create_table
+from packstone.tables.segments.format.delete_file import read_deletes
 from packstone.tables.segments.format.edits import Change, alter_properties, delete_before, delete_segments
-from packstone.tables.segments.format.layout import data_file_path, segment_file_path
+from packstone.tables.segments.format.layout import data_file_path, delete_file_path, segment_file_path
 from packstone.tables.segments.format.properties import PROPERTY_NAMES, describe, parse_properties
 from packstone.tables.segments.format.segment_file import read_segment
 from packstone.tables.segments.format.status_files import (
@@ -34,6 +36,7 @@ from packstone.tables.segments.load import load_batches, load_files, load_frame
 from packstone.tables.segments.load_options import LoadOptions, LoadReport
 from packstone.tables.segments.show import (
     DeleteReport,
+    DeleteRowsReport,
     Description,
     ExportedStatus,
     LiveFile,
@@ -49,6 +52,7 @@ from packstone.tables.segments.show import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
 
+    from packstone.query.filter.expression import Expression
     from packstone.runs.engine import Engine
     from packstone.runs.tasks import Progress
     from packstone.storage.fileio import FileIO
@@ -59,7 +63,7 @@ if TYPE_CHECKING:
 _SHOW_DDL = (
     "id string, status string, loadStartTime string, timeTakenMs long, partitions string, dataSize long, "
     "indexSize long, mergedToId string, format string, path string, loadEndTime string, segmentFileName string, "
-    "rows long, files long, badRows long, majorCompacted boolean, cleaned boolean"
+    "rows long, files long, badRows long, majorCompacted boolean, cleaned boolean, deletedRows long"
 )
 
 
@@ -160,7 +164,7 @@ class SegmentVerbs:
         return summarise_versions(self._io, self.path, limit=limit)
 
     def files(self, *, version: int | None = None, as_of: Moment | None = None) -> LiveFiles:
-        """Return the live data files, which any Parquet reader should read; ``.paths`` are their paths."""
+        """Return the live data files; ``.paths`` are their paths for other readers, if no row of them is deleted."""
         return list_live_files(self._io, self.path, self._status(version, as_of))
 
     def to_df(
@@ -170,10 +174,10 @@ class SegmentVerbs:
         version: int | None = None,
         as_of: Moment | None = None,
     ) -> Any:
-        """Return the rows as a Spark DataFrame, read from the live files by Spark's reader; on S3 by our tasks."""
-        if not self._frames.is_read_by_spark(self.path):
-            return self._scan(version=version, as_of=as_of).to_df(spark)
+        """Return the rows as a Spark DataFrame, read by Spark's reader; by our tasks on S3, or if rows are deleted."""
         status = self._status(version, as_of)
+        if not self._frames.is_read_by_spark(self.path) or any(entry.delete_file for entry in status.live):
+            return self._scan(version=status.version).to_df(spark)
         paths = list_live_files(self._io, self.path, status).paths
         return self._frames.read(spark, paths, schema=to_ddl(status.columns))
 
@@ -199,6 +203,13 @@ class SegmentVerbs:
         """Delete segments, by id (all or none) or all that were loaded before a moment."""
         wanted = [one if isinstance(one, SegmentId) else SegmentId.parse(str(one)) for one in ids]
         return delete_from(self._io, self.path, ids=wanted, before=before, dry_run=dry_run)
+
+    def delete_rows(self, where: str | Expression, *, timezone: str = "UTC", dry_run: bool = False) -> DeleteRowsReport:
+        """Delete the rows for which a filter is true, in one commit; those for which it is null stay.
+
+        Their files stay as they are until a compaction, and every reader of the table leaves the rows out.
+        """
+        return delete_matching(self._io, self.path, where, zone=timezone, dry_run=dry_run)
 
     def load(
         self,
@@ -323,11 +334,16 @@ def list_live_files(io: FileIO, table: str, status: TableStatus) -> LiveFiles:
     for entry in status.live:
         try:
             segment = read_segment(io, table, entry)
+            deleted = read_deletes(io, table, entry, segment=segment)
         except FileNotFoundError as error:
             raise _missing(io, table, status=status, entry=entry) from error
         found += [
             LiveFile(
-                path=data_file_path(table, file.path), segment=entry.id, rows=file.rows, size_bytes=file.size_bytes
+                path=data_file_path(table, file.path),
+                segment=entry.id,
+                rows=file.rows,
+                size_bytes=file.size_bytes,
+                deleted_rows=len(deleted.get(file.path, ())),
             )
             for file in segment.files
         ]
@@ -383,7 +399,7 @@ def delete_from(
         version=status.version,
         dry_run=dry_run,
         segments=tuple(entry.id for entry in gone),
-        rows=sum(entry.rows for entry in gone),
+        rows=sum(entry.live_rows for entry in gone),
         size_bytes=sum(entry.data_bytes for entry in gone),
     )
 
@@ -403,7 +419,7 @@ def summarise_versions(io: FileIO, table: str, *, limit: int) -> tuple[VersionSu
                 written_ms=status.written_ms,
                 operation=status.operation,
                 segments=len(live),
-                rows=sum(entry.rows for entry in live),
+                rows=sum(entry.live_rows for entry in live),
                 size_bytes=sum(entry.data_bytes for entry in live),
             )
         )
@@ -426,14 +442,16 @@ def _check_free(io: FileIO, table: str) -> None:
 
 
 def _missing(io: FileIO, table: str, *, status: TableStatus, entry: StatusEntry) -> Exception:
-    """The error for a missing segment file: either the version was cleaned while it was read, or it is damaged."""
+    """The error for a missing segment or delete file: the version was cleaned while it was read, or it is damaged."""
     if status.version not in list_versions(io, table):
         return InvalidInputError(
             f"Version {status.version} of {table} was cleaned while it was read; read a newer one."
         )
     path = segment_file_path(table, entry.segment_file or "")
+    if io.stat(path) is not None:
+        path = delete_file_path(table, entry.delete_file or "")
     return CorruptionError(
-        f"The segment file {path} of segment {entry.id} is missing; restore it from a backup, or delete the segment.",
+        f"{path}, a file of segment {entry.id}, is missing; restore it from a backup, or delete the segment.",
         file=path,
         segment=str(entry.id),
     )

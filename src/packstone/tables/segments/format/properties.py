@@ -49,6 +49,7 @@ class Properties:
     compaction_preserve_segments: int = 0
     allowed_compaction_days: int = 0
     compaction_days_rule: DaysRule = DaysRule.WINDOW
+    compaction_deleted_pct: int = 20  # of the rows of a segment; 0: never
     major_compaction_size: int = DEFAULT_MAJOR_SIZE_MB  # MB
     minor_compaction_size: int | None = None  # MB; None: no cap
     auto_load_merge: bool = False
@@ -71,6 +72,7 @@ _FREE: Final = {
     "COMPACTION_PRESERVE_SEGMENTS": "Leave this many of the newest segments alone.",
     "ALLOWED_COMPACTION_DAYS": "Merge only segments whose load days lie within this many days; 0: any.",
     "COMPACTION_DAYS_RULE": "Count days from the first segment (window), or back from today (recent).",
+    "COMPACTION_DELETED_PCT": "Rewrite a segment when this percentage of its rows is deleted; 0: never.",
     "MAJOR_COMPACTION_SIZE": "Size in MB that a major compaction makes segments smaller than.",
     "MINOR_COMPACTION_SIZE": "Leave segments above this size in MB out of minor compactions.",
     "TABLE_BLOCKSIZE": "Size of a data file in MB.",
@@ -263,6 +265,7 @@ _READERS: Final[Mapping[str, Callable[[str, str], Any]]] = {
     "COMPACTION_PRESERVE_SEGMENTS": _number(0, MAX_PRESERVE),
     "ALLOWED_COMPACTION_DAYS": _number(0, MAX_DAYS),
     "COMPACTION_DAYS_RULE": _word(DaysRule),
+    "COMPACTION_DELETED_PCT": _number(0, 100),
     "MAJOR_COMPACTION_SIZE": _megabytes(0),
     "MINOR_COMPACTION_SIZE": _megabytes(1),
     "AUTO_LOAD_MERGE": _yes_no,
