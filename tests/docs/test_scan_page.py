@@ -1,5 +1,6 @@
 """The page on scans leaves nothing out: options of the data source and of `query`, caches, words of `col`."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -45,6 +46,28 @@ def test_every_method_is_documented(kind):
     for name in vars(kind):
         if not name.startswith("_") and callable(getattr(kind, name)):
             assert f".{name}(" in PAGE, name
+
+
+def _mechanisms():
+    """The rows of the table of CarbonData's mechanisms: what is there, what is here, the modules, the tests."""
+    section = PAGE.split("### As CarbonData describes it")[1].split("\n## ")[0]
+    rows = [line.strip("| ").split(" | ") for line in section.splitlines() if line.startswith("| ")]
+    return [tuple(row) for row in rows[1:]]
+
+
+@pytest.mark.parametrize("row", _mechanisms(), ids=lambda row: row[0])
+def test_every_mechanism_of_carbondata_is_where_the_table_says(row):
+    """Its modules and tests exist, a module holds the names that the table gives, and a test uses the package."""
+    _, here, modules, tests = row
+    found = [ROOT / "src" / "packstone" / path for path in re.findall(r"`([^`]+)`", modules)]
+    shown = [ROOT / "tests" / path for path in re.findall(r"`([^`]+)`", tests)]
+    assert found
+    assert shown
+    assert [str(path) for path in (*found, *shown) if not path.is_file()] == []
+    code = "".join(path.read_text(encoding="utf-8") for path in found)
+    names = [name.rpartition(".")[2] for name in re.findall(r"`([^`]+)`", here)]
+    assert [name for name in names if not re.search(rf"\b{name}\b", code)] == []
+    assert all(re.search(r"def test_", path.read_text(encoding="utf-8")) for path in shown)
 
 
 def test_statements():

@@ -149,14 +149,16 @@ def test_other_columns_are_not_decoded_where_nothing_matches(tmp_path):
 
 
 def test_a_footer_is_read_once(tmp_path):
-    """However often and by whomever the file is scanned."""
+    """However often and by whomever the file is scanned; so are the bounds of each filtered column."""
     path, caches = str(tmp_path / "f.parquet"), ScanCaches.make()
     write(path, 100, group_rows=50)
     for _ in range(3):
         scan([ScanFile(path=path, size_bytes=1)], columns=["id"], where="id = 3", caches=caches)
     stats = caches.stats()["footer"]
-    assert (stats.loads, stats.entries) == (1, 1)
-    assert stats.hits > 3
+    assert (stats.loads, stats.entries) == (2, 2)
+    assert stats.hits > 6
+    scan([ScanFile(path=path, size_bytes=1)], columns=["id"], where="id = 3 AND wide = 5", caches=caches)
+    assert caches.stats()["footer"].entries == 3
 
 
 @pytest.mark.parametrize("where", ["id = 60000", "id IN (3, 59990, 90000)", "u = 'unique 90001' OR id = 7", "s = 'v2'"])

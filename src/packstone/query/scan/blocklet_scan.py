@@ -30,7 +30,7 @@ import pyarrow.compute as pc
 from packstone.errors import UnfaithfulError, UnreadableFileError
 from packstone.query.filter.evaluate import select
 from packstone.query.filter.expression import FALSE
-from packstone.query.scan.scanned_file import Numbers, ScannedFile, prune_groups, rows_without_columns
+from packstone.query.scan.scanned_file import Numbers, ScannedFile, rows_without_columns
 from packstone.rewrite.blame_file import one_line
 from packstone.rewrite.data_files.batches import to_column
 from packstone.rewrite.merge_tree.spec import unpack_positions
@@ -186,7 +186,7 @@ class _FileScan:
             return file.row_groups, frozenset(file.must_match)
         if self._wanted.expression is None:
             return range(len(footer.group_rows)), frozenset()
-        return prune_groups(footer, self._wanted.expression, self._opened.sources)
+        return self._opened.prune_by_bounds(self._wanted.expression)
 
     def _is_sure(self, group: int) -> bool:
         return self._wanted.expression is None or group in self._must

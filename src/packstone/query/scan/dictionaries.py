@@ -131,11 +131,11 @@ class DictionaryTest:
     def _exclude(self, leaf: _Test, chunks: _Chunks, groups: Sequence[int]) -> set[int]:
         """Test the dictionaries that are cached, then read others as long as that pays off."""
         worth = [group for group in groups if chunks.gain_us(group) > _TEST_US]
-        kept = [group for group in worth if (*self.key, group, chunks.leaf) in self.cache]
+        kept = {group for group in worth if (*self.key, group, chunks.leaf) in self.cache}
         excluded = {group for group in kept if self._excludes(leaf, chunks, group, read={})}
         cold = [group for group in worth if group not in kept and chunks.dictionary_bytes(group)]
         at, tested = 0, len(kept)
-        if not chunks.are_worth_reading(cold):
+        if not cold or not chunks.are_worth_reading(cold):
             return excluded
         while at < len(cold) and len(excluded) * _LEAST_EXCLUDED >= tested:
             some = cold[at : at + max(_FIRST_READ, tested)]
@@ -175,7 +175,11 @@ class _Chunks:
 
     def dictionary_bytes(self, group: int) -> int:
         """The stored size of the dictionary of a row group; 0 if there is none, or it is too big."""
-        size_bytes = _dictionary_bytes(self.footer.metadata.row_group(group).column(self.leaf))
+        known = self.footer.dictionary_bytes
+        if self.leaf not in known:  # once: asking PyArrow takes a tenth of the time of decoding a small row group
+            groups = map(self.footer.metadata.row_group, range(len(self.footer.group_rows)))
+            known[self.leaf] = tuple(_dictionary_bytes(one.column(self.leaf)) for one in groups)
+        size_bytes = known[self.leaf][group]
         return size_bytes if size_bytes <= _MAX_BYTES else 0
 
     def are_worth_reading(self, groups: Sequence[int]) -> bool:

@@ -1,7 +1,7 @@
 """One Parquet file of a scan: opened late, its footer from the cache, its columns in the table's names and types.
 
-The parsed footer (``Footer``) is read once per process. ``prune_groups`` uses its statistics to skip row groups where
-no index does so.
+The parsed footer (``Footer``) is read once per process. Its statistics skip row groups where the plan names files only;
+they are kept by column, as a part of an index of blocklets.
 
 A few rows of a big row group are read by page (rewrite/data_files/parquet_rows.py) if that pays off. Measured: reading
 a page takes 450 us; decoding from the beginning of the row group takes 5 ns per value and 0.9 ns per byte. Reading by
@@ -72,6 +72,41 @@ class ScannedFile:
         lost = [name for name, source in self.sources.items() if source is None and name not in named]
         if lost:  # where a column may be missing, the plan says so; nulls in its place would be lost values
             raise UnreadableFileError(f"{file.path} has no column {lost[0]}, so it is damaged.", file=file.path)
+
+    def prune_by_bounds(self, expression: Expression) -> tuple[list[int], frozenset[int]]:
+        """The row groups that may match, and those of them that must, by the statistics in the footer.
+
+        They are the part of an index of blocklets that a task keeps, where the index of the table lists files only.
+        """
+        index = self._bounds_index(expression)
+        kept = np.flatnonzero(may_match(expression, index))
+        must = must_match(expression, index)
+        return kept.tolist(), frozenset(int(at) for at in kept if must[at])
+
+    def _bounds_index(self, expression: Expression) -> pa.Table:
+        """The statistics of the filter's columns as an index of a segment; they omit NaN, so it may be anywhere."""
+        leaves, rows = leaf_numbers(self.footer.schema), pa.array(self.footer.group_rows, pa.int64())
+        columns: dict[str, pa.Array] = {"rows": rows}
+        for name in columns_of(expression):
+            source = self.sources.get(name)
+            if source is None:
+                columns[f"nulls.{name}"] = rows  # the file has no such column: its rows are null there
+            elif source in leaves:
+                facts = self._bounds_of(source, leaves[source])
+                columns |= {f"{fact}.{name}": values for fact, values in facts.items()}
+        return pa.table(columns)
+
+    def _bounds_of(self, source: str, leaf: int) -> dict[str, pa.Array]:
+        def load() -> dict[str, pa.Array]:
+            metadata = self.footer.metadata
+            found = [metadata.row_group(at).column(leaf).statistics for at in range(metadata.num_row_groups)]
+            return _column_facts(self.footer.schema.field(source).type, found)
+
+        key = (self.file.path, self.file.size_bytes, "bounds", source)
+        facts: dict[str, pa.Array] = self._caches.footer.get_or_load(
+            key, load, lambda facts: _FACTS_BYTES + sum(one.nbytes for one in facts.values())
+        )
+        return facts
 
     def prune_by_bloom_filters(
         self, expression: Expression, filter_schema: pa.Schema, *, groups: Sequence[int], sure: frozenset[int]
@@ -244,6 +279,7 @@ def rows_without_columns(rows: int) -> Any:
     return pa.RecordBatch.from_struct_array(pa.Array.from_buffers(pa.struct([]), rows, [None]))
 
 
+_FACTS_BYTES = 500  # of the statistics of a column, besides their values
 _PARSED_RATIO = 4  # memory of a parsed footer / its size in the file, about
 # Bytes per value: dictionary codes take less than this, plain text more, as its length alone takes four bytes.
 _CODE_BYTES = 4
@@ -267,7 +303,9 @@ class Footer:
     widths: Mapping[str, int]  # approximate bytes of a decoded value, by column
     coded: frozenset[str]  # text columns that are dictionary-encoded, judging by their size
     missed: MissedGain = field(default_factory=MissedGain)
-    missed_us: dict[int, float] = field(default_factory=dict)  # likewise by dictionaries, by the number of the column
+    # By the number of a column: the time that dictionaries would have saved, and the bytes of each row group's.
+    missed_us: dict[int, float] = field(default_factory=dict)
+    dictionary_bytes: dict[int, tuple[int, ...]] = field(default_factory=dict)
 
     @classmethod
     def of(cls, file: pq.ParquetFile) -> Footer:
@@ -302,40 +340,15 @@ class Footer:
         return sum(_VALUE_US + _BYTE_US * self.widths[name] for name in names)
 
 
-def prune_groups(
-    footer: Footer, expression: Expression, sources: Mapping[str, str | None]
-) -> tuple[list[int], frozenset[int]]:
-    """The row groups that may match, and those of them that must, by the statistics in the footer."""
-    index = _footer_index(footer, expression, sources)
-    kept = np.flatnonzero(may_match(expression, index))
-    must = must_match(expression, index)
-    return kept.tolist(), frozenset(int(at) for at in kept if must[at])
-
-
-def _footer_index(footer: Footer, expression: Expression, sources: Mapping[str, str | None]) -> pa.Table:
-    """The statistics of the filter's columns as an index of a segment; statistics omit NaN, so it may be anywhere."""
-    metadata, leaves = footer.metadata, leaf_numbers(footer.schema)
-    groups = [metadata.row_group(at) for at in range(metadata.num_row_groups)]
-    columns: dict[str, pa.Array] = {"rows": pa.array(footer.group_rows, pa.int64())}
-    for name in columns_of(expression):
-        source = sources.get(name)
-        if source is None:
-            columns[f"nulls.{name}"] = columns["rows"]  # the file has no such column: its rows are null there
-        elif source in leaves:
-            found = [group.column(leaves[source]).statistics for group in groups]
-            columns |= _column_facts(name, footer.schema.field(source).type, found)
-    return pa.table(columns)
-
-
-def _column_facts(name: str, kind: pa.DataType, found: Sequence[pq.Statistics | None]) -> dict[str, pa.Array]:
+def _column_facts(kind: pa.DataType, found: Sequence[pq.Statistics | None]) -> dict[str, pa.Array]:
     nulls = [one.null_count if one is not None and one.has_null_count else None for one in found]
-    facts = {f"nulls.{name}": pa.array(nulls, pa.int64())}
+    facts = {"nulls": pa.array(nulls, pa.int64())}
     if not has_order(kind) or pt.is_time(kind):
         return facts
     bound = pa.binary() if is_bytes(kind) else kind
     for end in ("min", "max"):
         values = [_bound(one, end, kind) for one in found]
-        facts[f"{end}.{name}"] = pa.array(values, bound)
+        facts[end] = pa.array(values, bound)
     return facts
 
 
