@@ -2,7 +2,8 @@
 
     python bench/segments.py [--rows 10000000] [--segments 12] [--rounds 1] [--only load,compact,plan] [--folder F]
 
-load      unsorted Parquet files become one LOCAL_SORT segment, against Spark's read, sortWithinPartitions, write
+load      unsorted Parquet files become one LOCAL_SORT segment, against Spark's read, sortWithinPartitions, write, and
+          delta-rs' append of the rows, sorted by PyArrow
 compact   sorted segments become one sorted one, verified and committed, against Spark's read, sort, write (unverified)
 plan      `plan` on a table of 100,000 segments, in a separate process, starting from the status file
 
@@ -143,6 +144,22 @@ def spark_sorted_write(source: Path, target: Path) -> Callable[[], str]:
     return run
 
 
+def delta_sorted_append(source: Path, target: Path) -> Callable[[], str]:
+    """Read, sort in memory and append with delta-rs, without a proof; LOCAL_SORT sorts the rows of a task as well."""
+    import pyarrow.dataset as ds
+    from deltalake import WriterProperties, write_deltalake
+
+    properties = WriterProperties(compression=CODEC.upper(), compression_level=LEVEL)
+
+    def run() -> str:
+        rows = ds.dataset(source).to_table()
+        rows = rows.sort_by([(key, "ascending") for key in KEYS])
+        write_deltalake(str(target / "delta"), rows, mode="append", writer_properties=properties)
+        return "read + sort + append, no proof"
+
+    return run
+
+
 def _compacted(outcome: Any) -> str:
     return f"{outcome.status}, verified by {outcome.verified} in {outcome.verify_seconds:.1f} task s"
 
@@ -199,6 +216,7 @@ CONTENDERS: dict[str, Contender] = {
     "load: packstone, files on Spark": load_on_spark,
     "load: packstone, Spark DataFrame": load_frame,
     "load: Spark sorted write": spark_sorted_write,
+    "load: delta-rs sorted append": delta_sorted_append,
     "compact: packstone, inline": compact_inline,
     "compact: packstone on Spark": compact_on_spark,
     "compact: Spark read, sort, write": spark_sort,

@@ -16,7 +16,7 @@ from __future__ import annotations
 import zlib
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol, cast
 
 import pyarrow as pa
 
@@ -35,6 +35,7 @@ from packstone.rewrite.formats.orc_protobuf import (
     read_varint,
     write_message,
 )
+from packstone.storage.fileio import KeptFiles
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     from packstone.storage.fileio import FileIO
 
 MAGIC: Final = b"ORC"
+_REMEMBERED: Final = "orc tail"
 _MAX_ROWS_PER_BYTE: Final = 1 << 20  # a run of nulls under zlib is a thousandth of that
 _MAX_DEPTH: Final = 100
 _VERSIONS: Final = ([0, 11], [0, 12])
@@ -166,14 +168,25 @@ class OrcTail:
 
 
 def read_tail(io: FileIO, path: str) -> OrcTail:
-    """Read the tail; UnreadableFileError if it is broken, UnknownCodecError if its codec is not available."""
+    """Read the tail; UnreadableFileError if it is broken, UnknownCodecError if its codec is not available.
+
+    The tail of a file whose bytes are kept for a unit is parsed once.
+    """
+    kept = io if isinstance(io, KeptFiles) else None
+    remembered = kept.remembered(path) if kept is not None else None
+    if remembered and _REMEMBERED in remembered:
+        return cast("OrcTail", remembered[_REMEMBERED])
     try:
         with io.open_input(path) as source:
-            return tail_of(source)
+            found = tail_of(source)
     except UnknownCodecError:
         raise
     except (ValueError, OSError) as error:
         raise UnreadableFileError(f"{path} is not a readable ORC file: {one_line(error)}.", file=path) from error
+    remembered = kept.remembered(path) if kept is not None else None  # None if it has another size than expected
+    if remembered is not None:
+        remembered[_REMEMBERED] = found
+    return found
 
 
 def tail_of(source: OrcSource) -> OrcTail:
