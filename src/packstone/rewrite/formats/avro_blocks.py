@@ -452,6 +452,12 @@ class _Lanes:
             found[at] = place, count
         return found
 
+    def same_byte(self, places: _I64) -> int:
+        """The byte at the places, if it is the same at all of them and a whole number; -1 if not."""
+        found = self._data.take(places)
+        most = int(found.max())
+        return most if most == found.min() and most < _CONTINUES else -1
+
     def behind_booleans(self, places: _I64) -> _I64:
         """The places behind booleans."""
         doubt_if(self._data.take(places).max() > 1)
@@ -634,12 +640,14 @@ def _record(fields: Sequence[_Step]) -> _Step:
 
 def _union(branches: Sequence[tuple[_Step, bool]]) -> _Step:
     def step(lanes: _Lanes, places: _I64, ends: _I64) -> _I64:
+        same = lanes.same_byte(places)
+        if same >= 0:
+            doubt_if(same & 1 or same >= 2 * len(branches))
+            return branches[same >> 1][0](lanes, places + 1, ends)
         numbers, places = lanes.numbers(places)
         left = len(numbers)
         for at, (branch, is_empty) in enumerate(branches):
             found = (numbers == 2 * at).nonzero()[0]
-            if len(found) == len(numbers):
-                return branch(lanes, places, ends)
             left -= len(found)
             if len(found) and not is_empty:
                 places[found] = branch(lanes, places[found], ends[found])
