@@ -15,6 +15,8 @@ from packstone.model.files import FileEntry, Permissions
 
 OutputT = TypeVar("OutputT")
 
+# The definition of a splice's fingerprint, which a journal records with it. 1 hashed all bytes with SHA-256.
+SPLICE_DIGEST: Final = 2
 # Beyond this growth the outcome of a merge explains why its output is bigger than its inputs.
 UNEXPLAINED_GROWTH_PCT: Final = 2
 

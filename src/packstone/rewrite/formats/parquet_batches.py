@@ -28,6 +28,7 @@ import pyarrow.parquet as pq
 from packstone.errors import UnfaithfulError
 from packstone.model.sizes import format_bytes
 from packstone.rewrite.blame_file import blame_file, one_line
+from packstone.rewrite.formats.parquet_checks import BYTE_ARRAY
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -126,8 +127,29 @@ def check_expansion(io: FileIO, path: str, file: pq.ParquetFile) -> int:
     return row_bytes
 
 
+def is_bounded(footer: ScannedFooter) -> bool:
+    """Whether ``check_expansion`` accepts a file whatever its dictionaries hold: no entry is longer than its chunk."""
+    total_bytes = 0
+    for group in footer.groups:
+        dense_bytes = 0
+        chunks = group.chunks
+        for leaf, values, plain_bytes in zip(footer.kind.leaves, chunks.values, chunks.plain_bytes, strict=True):
+            total_bytes += group.rows * _WIDTH
+            if leaf.repetition:
+                dense_bytes += values * (_LEVELS + _WIDTH)
+            if leaf.kind == BYTE_ARRAY:
+                dense_bytes += plain_bytes
+                if values * plain_bytes > _MAX_TEXT_BYTES:
+                    return False
+                total_bytes += values * plain_bytes
+        total_bytes += dense_bytes
+        if dense_bytes > _MAX_GROUP_BYTES:
+            return False
+    return total_bytes <= _MAX_FILE_BYTES
+
+
 def is_harmless(footer: ScannedFooter) -> bool:
-    """Whether a file can be decoded in memory whatever its columns are, so that ``check_expansion`` need not look."""
+    """Whether a file can be decoded in memory whatever its columns are."""
     rows = sum(group.rows for group in footer.groups)
     values = sum(sum(group.chunks.values) for group in footer.groups)
     return (

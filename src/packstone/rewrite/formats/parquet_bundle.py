@@ -32,7 +32,8 @@ from packstone.rewrite.blame_file import blame_file
 from packstone.rewrite.formats.parquet_batches import is_harmless
 from packstone.rewrite.formats.parquet_checks import INT96, MAGIC
 from packstone.rewrite.formats.parquet_footer import int96_schema, open_parquet
-from packstone.rewrite.formats.parquet_scan import list_head, scan_small_file, write_number
+from packstone.rewrite.formats.parquet_scan import list_head, scan_small_file
+from packstone.rewrite.formats.parquet_thrift import write_number
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -221,7 +222,7 @@ def _parse(footer: bytes) -> pq.FileMetaData:
 
 def _write_group(group: GroupPlace, leaves: Sequence[int], raw: frozenset[int], *, shift: int) -> bytes:
     """A row group whose pages are ``shift`` bytes farther than in its file."""
-    heads, counts, _, _, _, data, dictionaries, statistics = group.chunks
+    heads, counts, _, _, _, data, dictionaries, statistics = group.chunks[:8]
     parts = [b"\x19", list_head(len(leaves))]
     for leaf in leaves:
         parts += (

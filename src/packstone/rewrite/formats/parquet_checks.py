@@ -46,8 +46,8 @@ _BOUNDS: Final = (1, 2, 5, 6)  # of Statistics: max, min, max_value, min_value
 _UNENCODED_BYTES, _REPETITION_COUNTS, _DEFINITION_COUNTS = 1, 2, 3  # of SizeStatistics
 # Values
 _REQUIRED, _OPTIONAL, _REPEATED = 0, 1, 2
-INT96, _BYTE_ARRAY, _FIXED = 3, 6, 7
-_WIDTHS: Final = {0: 1, 1: 4, 2: 8, INT96: 12, 4: 4, 5: 8, _BYTE_ARRAY: 0}  # bytes of a value, by physical type
+INT96, BYTE_ARRAY, _FIXED = 3, 6, 7
+_WIDTHS: Final = {0: 1, 1: 4, 2: 8, INT96: 12, 4: 4, 5: 8, BYTE_ARRAY: 0}  # bytes of a value, by physical type
 _LIMITS: Final = {I32: 1 << 31, I64: 1 << 63}
 _CODECS: Final = 8  # UNCOMPRESSED, SNAPPY, GZIP, LZO, BROTLI, LZ4, ZSTD, LZ4_RAW
 
@@ -66,16 +66,20 @@ class SchemaLeaf:
 def check_footer(source: Any, path: str) -> None:
     """Raise UnreadableFileError, with the reason, unless the file has a footer that is safe for PyArrow."""
     footer, begin = find_footer(source, path)
-    digest = hashlib.blake2b(footer, digest_size=16, key=begin.to_bytes(8, "little")).digest()
+    digest = digest_footer(footer, begin)
     if digest in _CHECKED:
         return
-    from packstone.rewrite.formats.parquet_scan import scan_bytes  # it learns from what is checked here
+    from packstone.rewrite.formats.parquet_scan import scan_found  # it learns from what is checked here
 
-    with refused_by_name(path):
-        scan_bytes(footer, begin)
+    scan_found(footer, begin, path)
     if len(_CHECKED) >= _REMEMBERED:
         _CHECKED.clear()
     _CHECKED[digest] = None
+
+
+def digest_footer(footer: bytes, begin: int) -> bytes:
+    """A digest of the bytes of a footer and of its offset."""
+    return hashlib.blake2b(footer, digest_size=16, key=begin.to_bytes(8, "little")).digest()
 
 
 def find_footer(source: Any, path: str) -> tuple[bytes, int]:
@@ -226,7 +230,7 @@ def _check_statistics(statistics: Struct, leaf: SchemaLeaf) -> None:
 
 
 def _check_sizes(sizes: Struct, leaf: SchemaLeaf) -> None:
-    if _UNENCODED_BYTES in sizes and leaf.kind != _BYTE_ARRAY:
+    if _UNENCODED_BYTES in sizes and leaf.kind != BYTE_ARRAY:
         raise ValueError(f"{leaf.name} states a size of strings, but holds none")
     for field, level in ((_REPETITION_COUNTS, leaf.repetition), (_DEFINITION_COUNTS, leaf.definition)):
         if field in sizes:

@@ -276,17 +276,26 @@ def _join_runs(runs: list[tuple[int, int]], packed: bytes, new: Codes, *, bits: 
 
 
 def _recode_short_runs(data: bytes, at: int, new: Codes, *, old_bits: int, bits: int) -> bytes | None:
-    """Replace the codes of a page that consists of short runs of one code, as sorted columns have; None for others."""
-    code_bytes = (bits + 7) // 8
-    if not 1 <= old_bits <= _GROUP or not 1 <= code_bytes <= 2 or (len(data) - at) & 1 or data[at] & _ODD_OR_LONG:
+    """Replace the codes of a page that consists of short runs of one code, as sorted columns have; None for others.
+
+    All runs have the same length in bytes, so the header of each one is checked at once.
+    """
+    old_bytes, code_bytes = (old_bits + 7) // 8, (bits + 7) // 8
+    size_bytes = 1 + old_bytes
+    if not old_bytes or not code_bytes or (len(data) - at) % size_bytes or data[at] & _ODD_OR_LONG:
         return None
-    pairs = np.frombuffer(data, np.uint8, len(data) - at, at).reshape(-1, 2)
-    if bool((pairs[:, 0] & _ODD_OR_LONG).any()) or int(pairs[:, 1].max()) >= len(new):
+    runs = np.frombuffer(data, np.uint8, len(data) - at, at).reshape(-1, size_bytes)
+    if bool((runs[:, 0] & _ODD_OR_LONG).any()):
         return None
-    out = np.empty((len(pairs), 1 + code_bytes), np.uint8)
-    codes = new.take(pairs[:, 1]).astype("<u2").view(np.uint8).reshape(-1, 2)
-    out[:, 0] = pairs[:, 0]
-    out[:, 1:] = codes[:, :code_bytes]
+    codes = np.zeros((len(runs), 4), np.uint8)
+    codes[:, :old_bytes] = runs[:, 1:]
+    try:
+        found = new.take(codes.view("<u4").ravel())
+    except IndexError:
+        return None
+    out = np.empty((len(runs), 1 + code_bytes), np.uint8)
+    out[:, 0] = runs[:, 0]
+    out[:, 1:] = found.astype("<u4").view(np.uint8).reshape(-1, 4)[:, :code_bytes]
     return out.tobytes()
 
 

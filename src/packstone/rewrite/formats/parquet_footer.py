@@ -35,7 +35,7 @@ import pyarrow.parquet as pq
 
 from packstone.errors import UnfaithfulError, UnreadableFileError
 from packstone.rewrite.blame_file import blame_file, one_line
-from packstone.rewrite.formats.parquet_batches import check_expansion, is_harmless, read_batches
+from packstone.rewrite.formats.parquet_batches import check_expansion, is_bounded, read_batches
 from packstone.rewrite.formats.parquet_checks import MAGIC, check_footer
 from packstone.rewrite.formats.parquet_scan import scan_footer
 from packstone.rewrite.formats.parquet_thrift import (
@@ -106,7 +106,7 @@ def read_footer_facts(io: FileIO, path: str, *, codec: str = "keep", source: Any
             found = remembered["facts", codec] = _facts_of_kind(file, codec=codec)
     if isinstance(found, str):
         raise UnfaithfulError(found)
-    if not is_harmless(footer):
+    if not is_bounded(footer):
         with open_parquet(io, path) as file:
             check_expansion(io, path, file)
     agreement, columns, codecs = found

@@ -30,6 +30,7 @@ from packstone.rewrite.formats.parquet_thrift import (
     ThriftList,
     read_struct,
     read_varint,
+    write_number,
     write_struct,
 )
 
@@ -206,21 +207,17 @@ def _make_page(
 def page_header(page: Page, chunk: bytes | memoryview, *, plain_bytes: int, body: bytes, encoding: int) -> bytes:
     """Write the header of a page of a chunk for another body; it has a checksum if it had one."""
     crc = None if page.crc is None else checksum(body)
-    if page.is_plain_header and page.kind == DATA_PAGE:
-        details: Struct = {
-            1: (I32, page.values),
-            2: (I32, encoding),
-            3: (I32, page.definition_encoding),
-            4: (I32, page.repetition_encoding),
-        }
-        header: Struct = {_TYPE: (I32, DATA_PAGE), _DETAILS_V1: (STRUCT, details)}
-    else:
-        header, _ = read_struct(chunk, page.begin)
-        details = header[_DETAILS_OF[page.kind]][1]
-        details[ENCODING_IN[page.kind]] = I32, encoding
-        if page.kind == DATA_PAGE_V2 and not page.is_compressed:
-            details[_IS_COMPRESSED] = TRUE, False
-            header[_DETAILS_V2] = STRUCT, dict(sorted(details.items()))
+    if page.is_plain_header and page.kind == DATA_PAGE:  # fields 1 to 5, and 1 to 4 in the last
+        numbers = [DATA_PAGE, plain_bytes, len(body), *(() if crc is None else (crc,))]
+        details = [page.values, encoding, page.definition_encoding, page.repetition_encoding]
+        fields, inner = ([b"\x15" + write_number(one) for one in some] for some in (numbers, details))
+        return b"".join((*fields, b"\x2c" if crc is None else b"\x1c", *inner, b"\x00\x00"))
+    header, _ = read_struct(chunk, page.begin)
+    found: Struct = header[_DETAILS_OF[page.kind]][1]
+    found[ENCODING_IN[page.kind]] = I32, encoding
+    if page.kind == DATA_PAGE_V2 and not page.is_compressed:
+        found[_IS_COMPRESSED] = TRUE, False
+        header[_DETAILS_V2] = STRUCT, dict(sorted(found.items()))
     header[_UNCOMPRESSED_BYTES] = I32, plain_bytes
     header[_BODY_BYTES] = I32, len(body)
     if crc is not None:

@@ -28,14 +28,24 @@ import pyarrow.parquet as pq
 
 from packstone.rewrite.blame_file import blame_file, one_line
 from packstone.rewrite.formats.parquet_checks import (
+    BYTE_ARRAY,
     INT96,
     MAGIC,
     SchemaLeaf,
     check_metadata,
+    digest_footer,
     find_footer,
     refused_by_name,
 )
-from packstone.rewrite.formats.parquet_thrift import STRUCT, Struct, field_spans, write_struct
+from packstone.rewrite.formats.parquet_thrift import (
+    STRUCT,
+    TRUE,
+    Struct,
+    field_spans,
+    read_struct,
+    write_number,
+    write_struct,
+)
 from packstone.storage.fileio import KeptFiles
 
 if TYPE_CHECKING:
@@ -47,8 +57,11 @@ _SCHEMA, _ROW_GROUPS = 2, 4
 _COLUMNS, _GROUP_BYTES, _GROUP_ROWS, _SORTING = 1, 2, 3, 4
 _FILE_PATH, _META_DATA, _CODEC, _VALUES, _PLAIN_BYTES, _CHUNK_BYTES = 1, 3, 4, 5, 6, 7
 _DATA_OFFSET, _DICTIONARY_OFFSET, _STATISTICS, _BLOOM_OFFSET = 9, 11, 12, 14
+_ENCODINGS, _COUNTS, _SIZES, _INDEXES = 2, 13, 16, (4, 5, 6, 7)
+_PAGE_TYPE, _COUNT, _DATA_PAGES = 1, 3, (0, 3)  # of PageEncodingStats
+_FIELD_3: Final = b"\x31"  # a flag with this number, for the fields after it
+_LIST_1: Final = b"\x19"  # a list with the number 1
 _HEAD_FIELDS: Final = (1, 2, 3, 4)  # of ColumnMetaData: type, encodings, path, codec
-_BYTE_ARRAY: Final = 6
 _SHORT_LIST: Final = 15  # a shorter list has its length in the byte of its type
 _LONGEST: Final = 127  # the lengths of one byte
 _NUMBER_BYTES: Final = 9  # 63 bits
@@ -56,6 +69,7 @@ SMALL_FILE_BYTES: Final = 256 << 10
 _SCHEMAS_KEPT: Final = 64
 _KINDS_KEPT: Final = 1 << 10
 _NUMBERS_KEPT: Final = 1 << 16
+_SCANNED_BYTES: Final = 4 << 20  # of footers, which take some times as much when they are read
 _FOOTER: Final = "parquet footer"
 
 
@@ -70,18 +84,55 @@ class ChunkPlaces(NamedTuple):
     data_offsets: Sequence[int]
     dictionary_offsets: Sequence[int]  # 0: no dictionary page
     statistics: Sequence[bytes]  # the structs; empty where there is none
+    page_counts: Sequence[bytes]  # of pages by type and encoding: the lists; empty where they are not stated
+    sizes: Sequence[bytes]  # the structs of size statistics; empty where there is none
+    indexes: Sequence[bytes]  # where the page indexes are, as fields after the third of ColumnChunk
+    blooms: bytes  # 1 for a chunk with a bloom filter
 
     @classmethod
     def of_numbers(
-        cls, heads: Sequence[bytes], numbers: Sequence[Sequence[int]], statistics: Sequence[bytes]
+        cls,
+        heads: Sequence[bytes],
+        numbers: Sequence[Sequence[int]],
+        texts: Sequence[Sequence[bytes]],
+        *,
+        blooms: bytes,
     ) -> ChunkPlaces:
-        """The places with these values, plain bytes, sizes and offsets of all chunks."""
+        """The places with these values, plain bytes, sizes and offsets of all chunks; the texts are the rest."""
         counts = [
             b"".join((b"\x16", write_number(v), b"\x16", write_number(p), b"\x16", write_number(s)))
             for v, p, s in zip(*numbers[:3], strict=True)
         ]
-        values, plain, sizes, data, dictionaries = numbers
-        return cls(heads, counts, values, plain, sizes, data, dictionaries, statistics)
+        return cls._make((heads, counts, *numbers, *texts, blooms))
+
+    def begin(self, leaf: int) -> int:
+        """The offset of the first page of a chunk."""
+        data, dictionary = self.data_offsets[leaf], self.dictionary_offsets[leaf]
+        return min(data, dictionary) if dictionary else data
+
+    def codec(self, leaf: int) -> int:
+        """The number of the codec of a chunk."""
+        return _read_head(self.heads[leaf])[1]
+
+    def encodings(self, leaf: int) -> frozenset[int]:
+        """The numbers of the encodings of the pages and levels of a chunk."""
+        return _read_head(self.heads[leaf])[0]
+
+    def data_pages(self, leaf: int) -> int | None:
+        """The number of data pages of a chunk; None if it is not stated."""
+        return _count_data_pages(self.page_counts[leaf]) if self.page_counts[leaf] else None
+
+    def read_statistics(self, leaf: int) -> Struct:
+        """The statistics of a chunk; empty if there are none."""
+        return read_struct(self.statistics[leaf])[0] if self.statistics[leaf] else {}
+
+    def read_sizes(self, leaf: int) -> Struct:
+        """The size statistics of a chunk; empty if there are none."""
+        return read_struct(self.sizes[leaf])[0] if self.sizes[leaf] else {}
+
+    def read_indexes(self, leaf: int) -> Struct:
+        """Where the page indexes of a chunk are, by the fields of ColumnChunk."""
+        return read_struct(b"".join((_FIELD_3, self.indexes[leaf], b"\x00")))[0] if self.indexes[leaf] else {}
 
     def are_valid(self, data_end: int) -> bool:
         """Whether no number is negative, and all pages end before this offset."""
@@ -91,6 +142,18 @@ class ChunkPlaces(NamedTuple):
             not values or size + (dictionary if 0 < dictionary < data else data) <= data_end
             for _, values, _, size, data, dictionary in zip(*self[1:7], strict=True)
         )
+
+
+@lru_cache(maxsize=1 << 12)
+def _read_head(head: bytes) -> tuple[frozenset[int], int]:
+    found, _ = read_struct(head + b"\x00")
+    return frozenset(found[_ENCODINGS][1].items), found[_CODEC][1]
+
+
+@lru_cache(maxsize=1 << 12)
+def _count_data_pages(counts: bytes) -> int:
+    found = read_struct(b"".join((_LIST_1, counts, b"\x00")))[0][1][1].items
+    return sum(count[_COUNT][1] for count in found if count[_PAGE_TYPE][1] in _DATA_PAGES)
 
 
 class GroupPlace(NamedTuple):
@@ -144,6 +207,43 @@ def scan_footer(source: Any, path: str) -> ScannedFooter:
         return scan_bytes(footer, data_end)
 
 
+def scan_file(io: FileIO, path: str) -> ScannedFooter:
+    """Read the footer of a file of any size; if a step of this process has read the same bytes, no more than these."""
+    found = scan_small_file(io, path) if isinstance(io, KeptFiles) else None
+    if found is not None:
+        return found
+    with blame_file(path, "cannot be read"), io.open_input(path) as source:
+        return scan_found(*find_footer(source, path), path)
+
+
+def scan_found(footer: bytes, data_end: int, path: str) -> ScannedFooter:
+    """Read a footer that begins at this offset, or return what was found when the same bytes were read before."""
+    key = digest_footer(footer, data_end)
+    found = _SCANNED.get(key)
+    if found is None:
+        with refused_by_name(path):
+            found = scan_bytes(footer, data_end)
+        _SCANNED.keep(key, found, size_bytes=len(footer))
+    return found
+
+
+class _Scanned(dict[bytes, ScannedFooter]):
+    """The footers that were read last, by their digests: the steps of a unit read the same ones again."""
+
+    size_bytes = 0
+
+    def keep(self, key: bytes, footer: ScannedFooter, *, size_bytes: int) -> None:
+        """Add a footer; forget all others if they take too much memory."""
+        self.size_bytes += size_bytes
+        if self.size_bytes > _SCANNED_BYTES:
+            self.clear()
+            self.size_bytes = size_bytes
+        self[key] = footer
+
+
+_SCANNED: Final = _Scanned()
+
+
 def scan_small_file(io: FileIO, path: str) -> ScannedFooter | None:
     """Read the footer of a small file, once if the store keeps the bytes of the file; None if it is not small."""
     kept = io if isinstance(io, KeptFiles) else None
@@ -195,15 +295,16 @@ def _scan_in_full(footer: bytes, data_end: int) -> ScannedFooter:
     groups, traits = [], []
     is_whole = _ROW_GROUPS in spans
     for group in metadata.get(_ROW_GROUPS, (0, _NO_ITEMS))[1].items:
-        chunks = [chunk[_META_DATA][1] for chunk in group.get(_COLUMNS, (0, _NO_ITEMS))[1].items]
+        columns = group.get(_COLUMNS, (0, _NO_ITEMS))[1].items
+        chunks = [chunk[_META_DATA][1] for chunk in columns]
         groups.append(
             GroupPlace(
                 group.get(_GROUP_ROWS, (0, 0))[1],
                 group.get(_GROUP_BYTES, (0, 0))[1],
-                _places(chunks, schema.heads),
+                _places(columns, schema.heads),
             )
         )
-        is_whole = is_whole and not any(_FILE_PATH in chunk for chunk in group.get(_COLUMNS, (0, _NO_ITEMS))[1].items)
+        is_whole = is_whole and not any(_FILE_PATH in chunk for chunk in columns)
         sorting = write_struct({_SORTING: group[_SORTING]})[1:-1] if _SORTING in group else b""
         blooms = bytes(_BLOOM_OFFSET in chunk for chunk in chunks)
         codecs = bytes(chunk.get(_CODEC, (0, 0))[1] for chunk in chunks)
@@ -219,18 +320,27 @@ class _NoItems:
 _NO_ITEMS: Final = _NoItems()
 
 
-def _places(chunks: Sequence[Struct], known_heads: Sequence[dict[bytes, int]]) -> ChunkPlaces:
-    heads, statistics = [], []
-    for metadata, known in zip(chunks, known_heads, strict=True):
+def _places(columns: Sequence[Struct], known_heads: Sequence[dict[bytes, int]]) -> ChunkPlaces:
+    chunks = [column[_META_DATA][1] for column in columns]
+    heads = []
+    texts: tuple[list[bytes], ...] = ([], [], [], [])
+    for column, metadata, known in zip(columns, chunks, known_heads, strict=True):
         head = write_struct({number: metadata[number] for number in _HEAD_FIELDS if number in metadata})[:-1]
         if len(known) < _LONGEST:
             known[head] = metadata.get(_CODEC, (0, 0))[1]
         heads.append(head)
-        found = metadata.get(_STATISTICS)
-        statistics.append(write_struct(found[1]) if found is not None else b"")
+        indexes = {number: column[number] for number in _INDEXES if number in column}
+        found = (
+            write_struct(metadata[_STATISTICS][1]) if _STATISTICS in metadata else b"",
+            write_struct({1: metadata[_COUNTS]})[1:-1] if _COUNTS in metadata else b"",
+            write_struct(metadata[_SIZES][1]) if _SIZES in metadata else b"",
+            write_struct({3: (TRUE, True), **indexes})[1:-1] if indexes else b"",
+        )
+        for text, some in zip(texts, found, strict=True):
+            text.append(some)
     fields = (_VALUES, _PLAIN_BYTES, _CHUNK_BYTES, _DATA_OFFSET, _DICTIONARY_OFFSET)
     numbers = [[metadata.get(field, (0, 0))[1] for metadata in chunks] for field in fields]
-    return ChunkPlaces.of_numbers(heads, numbers, statistics)
+    return ChunkPlaces.of_numbers(heads, numbers, texts, blooms=bytes(_BLOOM_OFFSET in chunk for chunk in chunks))
 
 
 class _Schema:
@@ -241,7 +351,7 @@ class _Schema:
         self.heads: list[dict[bytes, int]] = [{} for _ in leaves]  # those that were checked, with their codec
         self._match_chunk: list[Callable[[bytes, int], re.Match[bytes] | None]] = [
             _chunk_pattern(
-                width_bytes=-1 if leaf.kind == _BYTE_ARRAY else leaf.width_bytes,
+                width_bytes=-1 if leaf.kind == BYTE_ARRAY else leaf.width_bytes,
                 definition=leaf.definition,
                 repetition=leaf.repetition,
             ).match
@@ -321,7 +431,9 @@ class _Schema:
             blooms.append(parts[5] is not None)
             at = found.end()
         numbers = [[_NUMBERS[chunk[part]] for chunk in chunks] for part in range(5)]
-        places = ChunkPlaces.of_numbers(chosen, numbers, [chunk[7] or b"" for chunk in chunks])
+        texts = [[chunk[part] or b"" for chunk in chunks] for part in range(7, 11)]
+        texts[1] = [counts[1:] for counts in texts[1]]  # without the head of the field
+        places = ChunkPlaces.of_numbers(chosen, numbers, texts, blooms=bytes(blooms))
         if not places.are_valid(data_end):
             return None
         self._learn_shape(footer, led.end(), places, codecs=bytes(codecs), blooms=bytes(blooms))
@@ -382,7 +494,10 @@ _SCHEMAS: OrderedDict[bytes, _Schema] = OrderedDict()  # by their bytes, the lat
 # of the time that the patterns of its chunks take, which allow every field to be absent.
 
 _SCANS_BEFORE_SHAPE: Final = (4, 16, 64, 256)  # a shape takes as long to compile as a hundred footers to scan
-_PARTS_OF_SHAPE: Final = 7  # of each chunk
+_PARTS_OF_SHAPE: Final = 10  # of each chunk
+_FIELDS_OF_SHAPE: Final = frozenset(
+    (_VALUES, _PLAIN_BYTES, _CHUNK_BYTES, _DATA_OFFSET, _DICTIONARY_OFFSET, _STATISTICS, _COUNTS, _SIZES)
+)
 _LONGEST_OF_SHAPE: Final = 24  # bounds of text; longer ones are matched chunk by chunk
 _I32, _I64, _BINARY, _LIST = 5, 6, 8, 9  # types of fields
 _VALUELESS: Final = (1, 2)  # booleans are their type
@@ -406,15 +521,15 @@ class _GroupShape:
             if number:
                 at = _skip_lead(footer, at)
                 parts.append(_LEAD)
-            found, at = _shape_of_chunk(footer, at + len(head), is_text=leaf.kind == _BYTE_ARRAY)
+            found, at = _shape_of_chunk(footer, at + len(head), is_text=leaf.kind == BYTE_ARRAY)
             parts += (re.escape(head), found)
         return cls(re.compile(b"".join(parts), re.DOTALL).match, heads, codecs)
 
     def read(self, parts: Sequence[bytes]) -> ChunkPlaces:
         """The chunks of a row group that was matched."""
-        counts, *raw, statistics = [parts[at::_PARTS_OF_SHAPE] for at in range(_PARTS_OF_SHAPE)]
-        values, plain, sizes, data, dictionaries = [list(map(_NUMBERS.__getitem__, one)) for one in raw]
-        return ChunkPlaces(self.heads, counts, values, plain, sizes, data, dictionaries, statistics)
+        counts, *found = [parts[at::_PARTS_OF_SHAPE] for at in range(_PARTS_OF_SHAPE)]
+        numbers = [list(map(_NUMBERS.__getitem__, one)) for one in found[:5]]
+        return ChunkPlaces._make((self.heads, counts, *numbers, *found[5:], bytes(len(self.heads))))
 
 
 def _skip_lead(footer: bytes, at: int) -> int:
@@ -436,14 +551,14 @@ def _shape_of_chunk(footer: bytes, at: int, *, is_text: bool) -> tuple[bytes, in
         number += footer[at] >> 4
         begin = at
         pattern, at = _shape_of_value(footer, at + 1, footer[at] & 0xF, is_text=is_text)
-        is_part = number in (_VALUES, _PLAIN_BYTES, _CHUNK_BYTES, _DATA_OFFSET, _DICTIONARY_OFFSET, _STATISTICS)
+        is_part = number in _FIELDS_OF_SHAPE
         found[number] = re.escape(footer[begin : begin + 1]) + (b"(%b)" % pattern if is_part else pattern)
     found[_VALUES] = b"(" + found[_VALUES]
     found[_CHUNK_BYTES] += b")"
-    found.setdefault(_DICTIONARY_OFFSET, b"()")
-    found.setdefault(_STATISTICS, b"()")
+    for optional in (_DICTIONARY_OFFSET, _STATISTICS, _COUNTS, _SIZES):
+        found.setdefault(optional, b"()")
     rest, at = _shape_of_struct(footer, at + 1, is_text=is_text)
-    return b"".join(found[number] for number in sorted(found)) + b"\x00" + rest, at
+    return b"%b\x00(%b)\x00" % (b"".join(found[number] for number in sorted(found)), rest[:-1]), at
 
 
 def _shape_of_struct(footer: bytes, at: int, *, is_text: bool) -> tuple[bytes, int]:
@@ -508,8 +623,8 @@ _GROUP_END: Final = re.compile(
     rb"(?:\x19([\x1c\x2c\x3c\x4c\x5c\x6c\x7c\x8c](?:\x15%(v)b[\x11\x12][\x11\x12]\x00)+)(?:\x16%(v)b(?:\x16%(v)b(?:\x14%(v)b)?)?)?"
     rb"|\x26%(v)b(?:\x16%(v)b(?:\x14%(v)b)?)?|\x36%(v)b(?:\x14%(v)b)?)?\x00" % {b"v": _V}
 )
-_NEXT_LEAD: Final = 13
-_PARTS: Final = (1, 2, 3, 4, 5, 11, 12, 6)  # the groups of a chunk's pattern
+_NEXT_LEAD: Final = 15
+_PARTS: Final = (1, 2, 3, 4, 5, 11, 12, 6, 10, 13, 14)  # the groups of a chunk's pattern
 
 
 def list_head(count: int) -> bytes:
@@ -555,29 +670,9 @@ def _chunk_pattern(*, width_bytes: int, definition: int, repetition: int) -> re.
         rb"(?:(?(5)\x1c|\x3c)%(s)b)?"
         rb"(?:((?(6)\x19|(?(5)\x29|\x49))%(e)b))?"
         rb"(?:(?(10)\x16|(?(6)\x26|(?(5)\x36|\x56)))(%(v)b)(?:\x15(%(short)b))?)?"
-        rb"(?:(?(12)\x1c|(?(11)\x2c|(?(10)\x3c|(?(6)\x4c|(?(5)\x5c|\x7c)))))%(z)b)?\x00"
+        rb"(?:(?(12)\x1c|(?(11)\x2c|(?(10)\x3c|(?(6)\x4c|(?(5)\x5c|\x7c)))))(%(z)b))?\x00"
         # The page indexes, and the header of the next chunk.
-        rb"(?:\x16%(v)b\x15%(v)b(?:\x16%(v)b\x15%(v)b)?)?\x00(%(l)b)?"
+        rb"((?:\x16%(v)b\x15%(v)b(?:\x16%(v)b\x15%(v)b)?)?)\x00(%(l)b)?"
         % {b"v": _V, b"s": statistics, b"e": encodings, b"z": sizes, b"l": _LEAD, b"short": _SHORT},
         re.DOTALL,
     )
-
-
-def write_number(value: int) -> bytes:
-    """A number that is not negative, as thrift writes it."""
-    value <<= 1
-    if value < 1 << 7:
-        return _ONE_BYTE[value]
-    if value < 1 << 14:
-        return bytes((value & 0x7F | 0x80, value >> 7))
-    if value < 1 << 21:
-        return bytes((value & 0x7F | 0x80, value >> 7 & 0x7F | 0x80, value >> 14))
-    out = bytearray()
-    while value >= 1 << 7:
-        out.append(value & 0x7F | 0x80)
-        value >>= 7
-    out.append(value)
-    return bytes(out)
-
-
-_ONE_BYTE: Final = [bytes((value,)) for value in range(1 << 7)]

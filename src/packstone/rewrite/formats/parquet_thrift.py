@@ -31,6 +31,8 @@ _MAX_SHIFT: Final = 63
 _MAX_NUMBER: Final = 0x7FFF
 _DOUBLE_BYTES: Final = 8
 
+_ONE_BYTE: Final = [bytes((value,)) for value in range(1 << 7)]
+
 Struct = dict[int, tuple[int, Any]]
 
 
@@ -70,6 +72,23 @@ def write_struct(struct: Struct) -> bytes:
     """The bytes of a struct."""
     out = bytearray()
     _write_struct(out, struct)
+    return bytes(out)
+
+
+def write_number(value: int) -> bytes:
+    """The varint of a signed number, as in fields of the types I16, I32 and I64."""
+    value = value << 1 if value >= 0 else ~(value << 1)
+    if value < 1 << 7:
+        return _ONE_BYTE[value]
+    if value < 1 << 14:
+        return bytes((value & 0x7F | 0x80, value >> 7))
+    if value < 1 << 21:
+        return bytes((value & 0x7F | 0x80, value >> 7 & 0x7F | 0x80, value >> 14))
+    out = bytearray()
+    while value >= _MORE:
+        out.append(value & 0x7F | _MORE)
+        value >>= _VARINT_BITS
+    out.append(value)
     return bytes(out)
 
 

@@ -31,7 +31,7 @@ from packstone.rewrite.formats.parquet_footer import (
     schema_tree,
     writer_semantics,
 )
-from packstone.rewrite.formats.parquet_scan import scan_small_file
+from packstone.rewrite.formats.parquet_scan import scan_file
 from packstone.rewrite.proof.ordered_digest import digest_batches
 
 if TYPE_CHECKING:
@@ -79,15 +79,7 @@ def digested_rows(io: FileIO, bundle: FileBundle, rows: pa.Table, *, unit: str) 
 
 def count_parquet(io: FileIO, paths: Sequence[str]) -> int:
     """Add up the rows that the footers state."""
-    return sum(_count_rows(io, path) for path in paths)
-
-
-def _count_rows(io: FileIO, path: str) -> int:
-    footer = scan_small_file(io, path)
-    if footer is not None:
-        return footer.rows
-    with open_parquet(io, path) as file:
-        return int(file.metadata.num_rows)
+    return sum(scan_file(io, path).rows for path in paths)
 
 
 def check_same_parquet_shape(io: FileIO, inputs: Sequence[str], output: str) -> None:
@@ -95,18 +87,17 @@ def check_same_parquet_shape(io: FileIO, inputs: Sequence[str], output: str) -> 
     tree, semantics, int96 = _read_shape(io, output)
     compared: set[FooterKind] = set()
     for path in inputs:
-        footer = scan_small_file(io, path)
-        if footer is not None and footer.kind in compared:
+        kind = scan_file(io, path).kind
+        if kind in compared:
             continue
-        found = _shape_of_kind(io, path, footer.kind) if footer is not None else _read_shape(io, path)
+        found = _shape_of_kind(io, path, kind)
         if found[0] != tree:
             raise VerificationError(f"The schema written differs from that of {path}.", file=path)
         if found[1] != semantics:
             raise VerificationError(f"The key-value metadata written differs from that of {path}.", file=path)
         if found[2] != int96:
             raise VerificationError(f"INT96 timestamps would be read differently from those of {path}.", file=path)
-        if footer is not None:
-            compared.add(footer.kind)
+        compared.add(kind)
 
 
 _Shape = tuple[str, tuple[tuple[str, str], ...], str | None]

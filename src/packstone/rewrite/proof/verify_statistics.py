@@ -46,11 +46,13 @@ import pyarrow.types as pt
 from packstone.errors import VerificationError
 from packstone.rewrite.blame_file import blame_file
 from packstone.rewrite.formats.parquet_checks import check_footer
+from packstone.rewrite.formats.parquet_scan import scan_file
 from packstone.rewrite.formats.parquet_thrift import Struct, read_struct
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from packstone.rewrite.formats.parquet_scan import GroupPlace
     from packstone.storage.fileio import FileIO
 
 # Fields in parquet.thrift. FileMetaData, RowGroup, ColumnChunk
@@ -61,7 +63,7 @@ _META_DATA, _OFFSET_INDEX, _COLUMN_INDEX = 3, 4, 6  # each index: its offset, an
 _ENCODINGS, _CODEC, _VALUES, _PLAIN_BYTES, _STORED_BYTES, _DATA_OFFSET, _DICTIONARY_OFFSET = 2, 4, 5, 6, 7, 9, 11
 _STATISTICS, _COUNTS, _BLOOM_OFFSET, _BLOOM_BYTES, _SIZES = 12, 13, 14, 15, 16
 # Statistics: the older fields of bounds come last, they are of use for signed orders only
-_NULLS, _DISTINCT, _BOUNDS = 3, 4, ((6, 2), (5, 1))
+_NULLS, _DISTINCT, _BOUNDS, _NEW_BOUNDS = 3, 4, ((6, 2), (5, 1)), (6, 5)
 # PageHeader
 _DATA_V1, _DICTIONARY_PAGE, _DATA_V2 = 0, 2, 3
 _DETAILS: Final = {_DATA_V1: 5, _DICTIONARY_PAGE: 7, _DATA_V2: 8}
@@ -111,15 +113,15 @@ class _Leaf:
 class _File:
     """The footer of a file."""
 
-    def __init__(self, io: FileIO, path: str, *, leaves: list[_Leaf] | None = None) -> None:
-        self.path = path
+    def __init__(self, io: FileIO, path: str) -> None:
+        self.io, self.path = io, path
         with blame_file(path, "cannot be read"):
             self.source: Any = io.open_input(path)
             check_footer(self.source, path)
             size_bytes = self.source.size()
             length = int.from_bytes(self.source.read_at(4, size_bytes - _TAIL_BYTES), "little")
             self.footer, _ = read_struct(self.source.read_at(length, size_bytes - _TAIL_BYTES - length))
-        self.leaves = self._read_leaves() if leaves is None else leaves
+        self.leaves = self._read_leaves()
         self.groups = [_Group(self, number, group) for number, group in enumerate(_items(self.footer, _ROW_GROUPS))]
 
     def __enter__(self) -> Self:
@@ -152,14 +154,18 @@ class _File:
 
     def read_index(self, chunk: Struct, field: int) -> Struct | None:
         """Read an offset index or a column index; None if there is none."""
-        if field not in chunk:
-            return None
-        with blame_file(self.path, "has a broken page index"):
-            data = self.source.read_at(chunk[field + 1][1], chunk[field][1])
-            index, end = read_struct(data)
-        if end != len(data):
-            raise _WrongError("a page index has another length than the footer says")
-        return index
+        return _read_index(self.source, self.path, chunk, field=field)
+
+
+def _read_index(source: Any, path: str, chunk: Struct, *, field: int) -> Struct | None:
+    if field not in chunk:
+        return None
+    with blame_file(path, "has a broken page index"):
+        data = source.read_at(chunk[field + 1][1], chunk[field][1])
+        index, end = read_struct(data)
+    if end != len(data):
+        raise _WrongError("a page index has another length than the footer says")
+    return index
 
 
 class _Group:
@@ -188,22 +194,27 @@ class _Chunk:
         return self.group.file.leaves[self.leaf_number]
 
     @property
+    def sizes(self) -> Struct:
+        """The size statistics; empty if there are none."""
+        found: Struct = self.metadata.get(_SIZES, (0, {}))[1]
+        return found
+
+    @property
     def statistics(self) -> Struct:
         """The statistics; empty if there are none."""
         found: Struct = self.metadata.get(_STATISTICS, (0, {}))[1]
         return found
 
-    def bounds(self, leaf: _Leaf) -> tuple[bytes, bytes] | None:
+    def bounds(self) -> tuple[bytes, bytes] | None:
         """The least and the greatest value, if both are stated in a way that readers of today trust."""
-        found = [
-            self.statistics[field][1]
-            for fields in _BOUNDS
-            for field in fields[: 2 if leaf.is_signed else 1]
-            if field in self.statistics
-        ]
-        if len(found) == 4:
-            found = found[::2]
-        return (found[0], found[1]) if len(found) == 2 else None
+        return _bounds_of(self.statistics, is_signed=self.leaf.is_signed)
+
+
+def _bounds_of(statistics: Struct, *, is_signed: bool) -> tuple[bytes, bytes] | None:
+    for low, high in zip(*_BOUNDS, strict=True) if is_signed else (_NEW_BOUNDS,):
+        if low in statistics and high in statistics:
+            return statistics[low][1], statistics[high][1]
+    return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -211,7 +222,8 @@ class _Piece:
     """What an input states about one of its row groups: all that is kept of its footer."""
 
     rows: int
-    sorting: Any
+    path: str
+    number: int
     chunks: tuple[_ChunkFacts, ...]
 
 
@@ -230,26 +242,30 @@ class _ChunkFacts:
 
 
 def _read_pieces(io: FileIO, path: str, leaves: list[_Leaf]) -> list[_Piece]:
-    """Read the footer of an input, whose schema is that of the output, and the page indexes if they are needed.
-
-    The parsed footers of many files are not kept: they are millions of objects, and each costs the garbage collector.
-    """
-    with _File(io, path, leaves=leaves) as file:
+    """Read the footer of an input, whose schema is that of the output, and the page indexes if they are needed."""
+    with blame_file(path, "cannot be read"), io.open_input(path) as source:
         return [
-            _Piece(group.rows, group.struct.get(_SORTING), tuple(map(_facts_of, group.chunks))) for group in file.groups
+            _Piece(
+                group.rows,
+                path,
+                number,
+                tuple(_facts_of(source, path, group, number=at, leaf=leaf) for at, leaf in enumerate(leaves)),
+            )
+            for number, group in enumerate(scan_file(io, path).groups)
         ]
 
 
-def _facts_of(chunk: _Chunk) -> _ChunkFacts:
-    metadata, bounds, sizes = chunk.metadata, chunk.bounds(chunk.leaf), _sizes_of(chunk)
-    counts = [item for item in _items(metadata, _COUNTS) if _number(item, 1) != _DICTIONARY_PAGE]
-    if sum(_number(item, 3) for item in counts) == 1:
-        pages: tuple[_PageFacts, ...] | None = (_PageFacts(0, chunk.nulls, bounds, *sizes),)
+def _facts_of(source: Any, path: str, group: GroupPlace, *, number: int, leaf: _Leaf) -> _ChunkFacts:
+    chunks = group.chunks
+    statistics, sizes = chunks.read_statistics(number), _sizes_of(chunks.read_sizes(number))
+    nulls, bounds = statistics.get(_NULLS, (0, None))[1], _bounds_of(statistics, is_signed=leaf.is_signed)
+    if chunks.data_pages(number) == 1:
+        pages: tuple[_PageFacts, ...] | None = (_PageFacts(0, nulls, bounds, *sizes),)
     else:
-        pages = _pages_of_index(chunk)
+        pages = _pages_of_index(source, path, chunks.read_indexes(number))
     return _ChunkFacts(
-        chunk.group.rows, chunk.values, _number(metadata, _CODEC), _BLOOM_OFFSET in metadata,
-        chunk.nulls, bounds, sizes, pages,
+        group.rows, chunks.values[number], chunks.codec(number), bool(chunks.blooms[number]),
+        nulls, bounds, sizes, pages,
     )  # fmt: skip
 
 
@@ -271,12 +287,12 @@ class _PageFacts:
         )
 
 
-def _pages_of_index(chunk: _Chunk) -> tuple[_PageFacts, ...] | None:
-    places = chunk.group.file.read_index(chunk.struct, _OFFSET_INDEX)
+def _pages_of_index(source: Any, path: str, chunk: Struct) -> tuple[_PageFacts, ...] | None:
+    places = _read_index(source, path, chunk, field=_OFFSET_INDEX)
     if places is None:
         return None
     count = len(_items(places, 1))
-    index = chunk.group.file.read_index(chunk.struct, _COLUMN_INDEX) or {}
+    index = _read_index(source, path, chunk, field=_COLUMN_INDEX) or {}
     lows, highs, nulls, unencoded = (_list(index, 2), _list(index, 3), _list(index, 5), _list(places, 2))
     levels = [_split(_list(index, field), count) for field in (6, 7)]
     is_null = _list(index, 1)
@@ -298,8 +314,7 @@ def _split(counts: list[int], pages: int) -> list[tuple[int, ...]]:
     return [tuple(counts[at * size : (at + 1) * size]) for at in range(pages)] if size else []
 
 
-def _sizes_of(chunk: _Chunk) -> tuple[int | None, tuple[int, ...] | None, tuple[int, ...] | None]:
-    sizes: Struct = chunk.metadata.get(_SIZES, (0, {}))[1]
+def _sizes_of(sizes: Struct) -> tuple[int | None, tuple[int, ...] | None, tuple[int, ...] | None]:
     unencoded = sizes.get(1, (0, None))[1]
     return unencoded, tuple(_list(sizes, 2)) or None, tuple(_list(sizes, 3)) or None
 
@@ -364,7 +379,7 @@ def _check_file(written: _File, pieces: list[_Piece]) -> None:
 
 def _check_group(group: _Group, pieces: list[_Piece]) -> None:
     sorting = group.struct.get(_SORTING)
-    if sorting is not None and any(piece.sorting != sorting for piece in pieces):
+    if sorting is not None and any(_sorting_of(group.file.io, piece) != sorting for piece in pieces):
         raise _WrongError("a row group claims a sort order that its inputs do not claim")
     places = [_number(chunk.metadata, _STORED_BYTES) for chunk in group.chunks]
     if _GROUP_STORED in group.struct and _number(group.struct, _GROUP_STORED) != sum(places):
@@ -378,6 +393,11 @@ def _check_group(group: _Group, pieces: list[_Piece]) -> None:
             _ChunkCheck(chunk, [piece.chunks[leaf] for piece in pieces]).run()
         except _WrongError as error:
             raise _WrongError(f"{chunk.leaf.path}: {error}") from error
+
+
+def _sorting_of(io: FileIO, piece: _Piece) -> Any:
+    with _File(io, piece.path) as file:
+        return file.groups[piece.number].struct.get(_SORTING)
 
 
 def _begin(chunk: _Chunk) -> int:
@@ -453,7 +473,7 @@ class _ChunkCheck:
         expected = _sum(found.nulls for found in self._inputs)
         if chunk.nulls is not None and chunk.nulls != expected and chunk.nulls != self._values.nulls():
             raise _WrongError(f"{chunk.nulls} nulls are stated, there are {self._values.nulls()}")
-        found = chunk.bounds(leaf)
+        found = chunk.bounds()
         if any(older in stated and stated[older] != stated.get(newer) for newer, older in _BOUNDS):
             raise _WrongError("the bounds of the older form differ from the others")
         if found is None:
@@ -480,7 +500,7 @@ class _ChunkCheck:
 
     def _check_sizes(self) -> None:
         known = [found.sizes for found in self._inputs]
-        for at, stated in enumerate(_sizes_of(self._chunk)):
+        for at, stated in enumerate(_sizes_of(self._chunk.sizes)):
             if stated is None:
                 continue
             parts = [sizes[at] for sizes in known]
@@ -508,7 +528,8 @@ class _ChunkCheck:
         if [_number(place, 3) for place in _items(places, 1)] != starts:
             raise _WrongError("the offset index does not say which row a page begins with")
         rows = list(itertools.pairwise([*starts, chunk.group.rows]))
-        self._check_page_lists(2, _list(places, 2), [page.unencoded_bytes for page in known], total=_sizes_of(chunk)[0])
+        total = _sizes_of(chunk.sizes)[0]
+        self._check_page_lists(2, _list(places, 2), [page.unencoded_bytes for page in known], total=total)
         if index is not None:
             self._check_column_index(index, known, rows)
 
@@ -567,7 +588,7 @@ class _ChunkCheck:
             if not stated:
                 continue
             parts = _split(stated, len(known))
-            total = _sizes_of(self._chunk)[chunk]
+            total = _sizes_of(self._chunk.sizes)[chunk]
             if total is not None and tuple(map(sum, zip(*parts, strict=True))) != total:
                 raise _WrongError("the levels of the page index do not add up to those of the chunk")
             for at, part in enumerate(parts):

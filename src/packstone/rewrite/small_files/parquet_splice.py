@@ -63,6 +63,7 @@ from packstone.rewrite.formats.parquet_footer import (
 from packstone.rewrite.formats.parquet_pages import (
     DATA_PAGE,
     DATA_PAGE_V2,
+    DICTIONARY_ENCODINGS,
     DICTIONARY_PAGE,
     PLAIN_DICTIONARY,
     RLE_DICTIONARY,
@@ -74,6 +75,7 @@ from packstone.rewrite.formats.parquet_pages import (
     page_header,
     walk_pages,
 )
+from packstone.rewrite.formats.parquet_scan import scan_file
 from packstone.rewrite.formats.parquet_writer import WriterSettings, can_write, find_writer_settings
 from packstone.rewrite.small_files.parquet_kernel import MAX_ROW_GROUP_ROWS, ROW_GROUP_BYTES
 from packstone.rewrite.small_files.spliced_file import (
@@ -93,6 +95,7 @@ from packstone.rewrite.small_files.spliced_file import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    from packstone.rewrite.formats.parquet_scan import ChunkPlaces, FooterKind, GroupPlace, ScannedFooter
     from packstone.storage.fileio import FileIO
 
 # Smaller pages slow readers down more than copying saves, and only encoding again makes bigger ones.
@@ -111,14 +114,14 @@ _MAX_GROWTH_PCT: Final = 1
 _GAP_BYTES: Final = 1 << 20  # read across a gap of up to this size rather than send the storage a second request
 _PARQUET_MR: Final = re.compile(r"parquet-mr version (\d+)\.(\d+)")
 _FIRST_GOOD_PARQUET_MR: Final = (1, 8)
-_KNOWN_ENCODINGS: Final = frozenset(SELF_CONTAINED) | {"PLAIN_DICTIONARY", "RLE_DICTIONARY"}
+_KNOWN_ENCODINGS: Final = frozenset(SELF_CONTAINED.values()) | DICTIONARY_ENCODINGS
+_CODECS: Final = frozenset(CODEC_NUMBERS.values())
+_BOOLEAN: Final = 0
 _WIDTHS: Final = {"INT32": 4, "INT64": 8, "INT96": 12, "FLOAT": 4, "DOUBLE": 8, "BYTE_ARRAY": 0}
 _FLOATS: Final = {"FLOAT": "<f4", "DOUBLE": "<f8"}
 _BIT_PACKED: Final = 4
 _PLAIN, _BYTE_STREAM_SPLIT = 0, 9
-# ColumnChunk, ColumnMetaData, DataPageHeaderV2
-_META_DATA, _INDEXES, _STATISTICS, _BLOOM_OFFSET = 3, ((4, 5), (6, 7)), 12, 14
-_NULL_COUNT: Final = 3
+_INDEXES: Final = ((4, 5), (6, 7))  # of a ColumnChunk
 # Names of PyArrow's codecs. The levels are those of parquet-mr; Arrow's default for gzip takes twice the time.
 _CODEC_NAMES: Final = {"SNAPPY": "snappy", "GZIP": "gzip", "BROTLI": "brotli", "ZSTD": "zstd", "LZ4": "lz4_raw"}
 _LEVELS: Final = {"GZIP": 6, "ZSTD": 3}
@@ -145,7 +148,7 @@ class Spliced:
 class _Survey:
     """The columns that can still be spliced after the footers read so far, and their totals."""
 
-    codecs: list[str]
+    codecs: list[int | None]
     candidates: set[int]
     values: list[int]
     plain_bytes: list[int]
@@ -158,13 +161,16 @@ def plan_splice(io: FileIO, paths: Sequence[str]) -> SplicePlan:
     with open_parquet(io, paths[0]) as first:
         leaves = first.metadata.num_columns
         survey = _Survey(
-            codecs=[""] * leaves, candidates=set(range(leaves)), values=[0] * leaves, plain_bytes=[0] * leaves
+            codecs=[None] * leaves, candidates=set(range(leaves)), values=[0] * leaves, plain_bytes=[0] * leaves
         )
         _check_schema(first)
+        kinds: set[FooterKind] = set()  # footers of one kind have the same bytes in all that is checked
         for path in paths:
-            with open_parquet(io, path) as file:
-                _check_file(file, first, path)
-                _survey_file(file.metadata, survey)
+            footer = scan_file(io, path)
+            if footer.kind not in kinds:
+                _check_file(io, first, path)
+                kinds.add(footer.kind)
+            _survey_file(footer, survey)
             if not survey.candidates:
                 raise CannotSpliceError("every column has a codec of its own or an unknown encoding")
         if not survey.chunks:
@@ -188,13 +194,16 @@ def _check_schema(first: pq.ParquetFile) -> None:
         raise CannotSpliceError(f"it was written by {first.metadata.created_by}, whose pages may depend on each other")
 
 
-def _check_file(file: pq.ParquetFile, first: pq.ParquetFile, path: str) -> None:
-    metadata, expected = file.metadata, first.metadata
+def _check_file(io: FileIO, first: pq.ParquetFile, path: str) -> None:
+    with open_parquet(io, path) as file:
+        metadata, expected = file.metadata, first.metadata
     if metadata.created_by != expected.created_by:
         # Readers work around the bugs of a writer by its name, of which a file has only one.
         raise CannotSpliceError(f"{path} was written by {metadata.created_by}, not by the writer of the first file")
     if not metadata.schema.equals(expected.schema) and schema_tree(metadata.schema) != schema_tree(expected.schema):
         raise CannotSpliceError(f"{path} has a different schema than the first file")
+    with io.open_input(path) as source:
+        read_footer(source)
     if sorting_of(metadata):
         raise CannotSpliceError("its row groups are sorted, and bigger ones must be sorted again")
 
@@ -207,33 +216,33 @@ def _is_old_writer(created_by: str) -> bool:
     return (int(version[1]), int(version[2])) < _FIRST_GOOD_PARQUET_MR
 
 
-def _survey_file(metadata: pq.FileMetaData, survey: _Survey) -> None:
-    for number in range(metadata.num_row_groups):
-        group = metadata.row_group(number)
-        if not group.num_rows:
+def _survey_file(footer: ScannedFooter, survey: _Survey) -> None:
+    if footer.groups and not footer.is_whole:
+        raise CannotSpliceError("its columns are in other files")
+    for group in footer.groups:
+        if not group.rows:
             continue
         survey.chunks += 1
-        survey.all_bytes += group.total_byte_size
-        if group.total_byte_size > _MAX_GROUP_BYTES:
+        survey.all_bytes += group.plain_bytes
+        if group.plain_bytes > _MAX_GROUP_BYTES:
             raise CannotSpliceError("it has row groups that are too big for memory")
         for leaf in tuple(survey.candidates):
-            chunk = group.column(leaf)
-            if not _can_splice(chunk, survey.codecs[leaf]):
+            chunks = group.chunks
+            if not _can_splice(chunks, leaf, kind=footer.kind.leaves[leaf].kind, codec=survey.codecs[leaf]):
                 survey.candidates.discard(leaf)
                 continue
-            survey.codecs[leaf] = chunk.compression
-            survey.values[leaf] += chunk.num_values
-            survey.plain_bytes[leaf] += chunk.total_uncompressed_size
+            survey.codecs[leaf] = chunks.codec(leaf)
+            survey.values[leaf] += chunks.values[leaf]
+            survey.plain_bytes[leaf] += chunks.plain_bytes[leaf]
 
 
-def _can_splice(chunk: pq.ColumnChunkMetaData, codec: str) -> bool:
-    found = chunk.compression
+def _can_splice(chunks: ChunkPlaces, leaf: int, *, kind: int, codec: int | None) -> bool:
+    found = chunks.codec(leaf)
     return (
-        found in CODEC_NUMBERS
-        and found == (codec or found)
-        and _KNOWN_ENCODINGS.issuperset(chunk.encodings)
-        and not (chunk.has_dictionary_page and chunk.physical_type == "BOOLEAN")
-        and not chunk.file_path
+        found in _CODECS
+        and codec in (None, found)
+        and chunks.encodings(leaf) <= _KNOWN_ENCODINGS
+        and not (chunks.dictionary_offsets[leaf] and kind == _BOOLEAN)
     )
 
 
@@ -272,26 +281,23 @@ class _Piece:
 def _read_pieces(io: FileIO, paths: Sequence[str], plan: SplicePlan) -> Iterator[_Piece]:
     for path in paths:
         with open_parquet(io, path) as file, io.open_input(path) as source:
-            groups = read_footer(source).get(4, (0, None))[1]
-            for number in range(file.num_row_groups):
-                group = file.metadata.row_group(number)
-                if group.num_rows:
-                    structs = groups.items[number][1][1].items
-                    yield _read_piece(source, path, file, number=number, structs=structs, leaves=plan.spliced)
+            for number, places in enumerate(scan_file(io, path).groups):
+                if places.rows:
+                    yield _read_piece(source, path, file, number=number, places=places, leaves=plan.spliced)
 
 
 def _read_piece(
-    source: pa.NativeFile, path: str, file: pq.ParquetFile, *, number: int, structs: list[Any], leaves: tuple[int, ...]
+    source: pa.NativeFile, path: str, file: pq.ParquetFile, *, number: int, places: GroupPlace, leaves: tuple[int, ...]
 ) -> _Piece:
     group, schema = file.metadata.row_group(number), file.metadata.schema
     count = group.num_columns
-    inputs = [InputChunk(group.column(leaf), structs[leaf]) for leaf in range(count)]
+    inputs = [InputChunk.of(group.column(leaf), places.chunks, leaf) for leaf in range(count)]
     piece = _Piece(
-        path, number, group, group.num_rows, group.total_byte_size, inputs,
+        path, number, group, places.rows, places.plain_bytes, inputs,
         [memoryview(b"")] * count, [[] for _ in range(count)], [None] * count, [_ENCODE] * count,
     )  # fmt: skip
-    for leaf, data in _read_chunks(source, path, group=group, leaves=leaves).items():
-        pages = _walk(data, inputs[leaf].chunk)
+    for leaf, data in _read_chunks(source, path, places=places, leaves=leaves).items():
+        pages = _walk(data, inputs[leaf])
         if pages and pages[0].kind == DICTIONARY_PAGE:
             piece.dictionaries[leaf] = pages.pop(0)
         piece.data[leaf], piece.pages[leaf] = data, pages
@@ -301,16 +307,12 @@ def _read_piece(
 
 
 def _read_chunks(
-    source: pa.NativeFile, path: str, *, group: pq.RowGroupMetaData, leaves: tuple[int, ...]
+    source: pa.NativeFile, path: str, *, places: GroupPlace, leaves: tuple[int, ...]
 ) -> dict[int, memoryview]:
     """Read the chunks of some columns, adjacent ones with one request."""
-    places = []
-    for leaf in leaves:
-        chunk = group.column(leaf)
-        begin, dictionary = chunk.data_page_offset, chunk.dictionary_page_offset
-        places.append((min(begin, dictionary or begin), chunk.total_compressed_size, leaf))
     found: dict[int, memoryview] = {}
-    for run in _runs(sorted(places)):
+    chunks = places.chunks
+    for run in _runs(sorted((chunks.begin(leaf), chunks.size_bytes[leaf], leaf) for leaf in leaves)):
         begin, size_bytes = run[0][0], run[-1][0] + run[-1][1] - run[0][0]
         data = memoryview(source.read_at(size_bytes, begin))
         if len(data) < size_bytes:
@@ -331,28 +333,25 @@ def _runs(places: list[tuple[int, int, int]]) -> list[list[tuple[int, int, int]]
     return runs
 
 
-def _walk(data: memoryview, chunk: pq.ColumnChunkMetaData) -> list[Page]:
+def _walk(data: memoryview, found: InputChunk) -> list[Page]:
     try:
         pages = walk_pages(data)
     except ValueError as error:
-        raise CannotSpliceError(f"the pages of {chunk.path_in_schema} cannot be copied: {error}") from error
-    values = sum(page.values for page in pages if page.kind != DICTIONARY_PAGE)
-    if values != chunk.num_values or sum(page.plain_bytes for page in pages) > chunk.total_uncompressed_size:
-        raise CannotSpliceError(
-            f"the pages of {chunk.path_in_schema} do not hold the number of values or bytes that the footer states"
-        )
+        raise CannotSpliceError(f"the pages of {found.chunk.path_in_schema} cannot be copied: {error}") from error
+    values = sum([page.values for page in pages if page.kind != DICTIONARY_PAGE])
+    if values != found.values or sum([page.plain_bytes for page in pages]) > found.chunk.total_uncompressed_size:
+        name = found.chunk.path_in_schema
+        raise CannotSpliceError(f"the pages of {name} do not hold the number of values or bytes that the footer states")
     return pages
 
 
 def _order_of_pages(piece: _Piece, leaf: int, column: pq.ColumnSchema) -> str:
     pages, coded = piece.pages[leaf], [page.is_coded for page in piece.pages[leaf]]
-    if any(page.kind == DICTIONARY_PAGE for page in pages) or (any(coded) and piece.dictionaries[leaf] is None):
+    if DICTIONARY_PAGE in [page.kind for page in pages] or (True in coded and piece.dictionaries[leaf] is None):
         return _ENCODE
-    packed_levels = any(
-        (page.definition_encoding == _BIT_PACKED and column.max_definition_level)
-        or (page.repetition_encoding == _BIT_PACKED and column.max_repetition_level)
-        for page in pages
-    )
+    packed_levels = (
+        column.max_definition_level > 0 and _BIT_PACKED in [page.definition_encoding for page in pages]
+    ) or (column.max_repetition_level > 0 and _BIT_PACKED in [page.repetition_encoding for page in pages])
     if not packed_levels and _is_null(piece, leaf):
         return _NULLS
     if not any(coded):
@@ -364,22 +363,20 @@ def _order_of_pages(piece: _Piece, leaf: int, column: pq.ColumnSchema) -> str:
 
 def _is_null(piece: _Piece, leaf: int) -> bool:
     """Whether all values are null, as the footer or the headers of the pages state; checked when pages are changed."""
-    statistics = piece.inputs[leaf].struct[_META_DATA][1].get(_STATISTICS, (0, {}))[1]
-    nulls = statistics.get(_NULL_COUNT, (0, None))[1]
-    if nulls is None:
-        pages = piece.pages[leaf]
-        return all(page.kind == DATA_PAGE_V2 and page.nulls == page.values for page in pages)
-    return bool(nulls == piece.inputs[leaf].chunk.num_values)
+    found = piece.inputs[leaf]
+    if found.stated_nulls is None:
+        return all(page.kind == DATA_PAGE_V2 and page.nulls == page.values for page in piece.pages[leaf])
+    return found.stated_nulls == found.values
 
 
 def _read_index(source: pa.NativeFile, piece: _Piece) -> None:
     """Read the page index of a row group, if it says more than the footer: if a chunk has several pages."""
     indexed = [found for found, pages in zip(piece.inputs, piece.pages, strict=True) if len(pages) > 1]
     places = [
-        (found.struct[offset][1], found.struct[length][1])
+        (found.indexes[offset][1], found.indexes[length][1])
         for found in indexed
         for offset, length in _INDEXES
-        if offset in found.struct and length in found.struct
+        if offset in found.indexes and length in found.indexes
     ]
     if places:
         begin, end = min(at for at, _ in places), max(at + size_bytes for at, size_bytes in places)
@@ -659,10 +656,9 @@ def _estimate_growth(group: _Group, leaf: int, merged: MergedDictionary) -> _Gro
 
 def _count_codes(piece: _Piece, leaf: int) -> int:
     """About how many codes a chunk has: nulls have none, and the footer counts them for the whole chunk."""
-    chunk = piece.inputs[leaf].chunk
+    found = piece.inputs[leaf]
     coded = sum(page.values for page in piece.pages[leaf] if page.is_coded)
-    nulls = chunk.statistics.null_count if chunk.is_stats_set and chunk.statistics.has_null_count else 0
-    return int(coded * (chunk.num_values - nulls) // max(1, chunk.num_values))
+    return coded * (found.values - (found.null_count() or 0)) // max(1, found.values)
 
 
 def _why_encoded(group: _Group, leaf: int) -> str:
@@ -675,7 +671,7 @@ def _why_encoded(group: _Group, leaf: int) -> str:
 
 
 def _has_bloom_filter(group: _Group, leaf: int) -> list[bool]:
-    return [_BLOOM_OFFSET in piece.inputs[leaf].struct[_META_DATA][1] for piece in group.pieces]
+    return [piece.inputs[leaf].has_bloom_filter for piece in group.pieces]
 
 
 def _bloom_filter(entries: pa.Array) -> bytes:
@@ -795,8 +791,8 @@ class _Codec:
 
     def holds_nan(self, piece: _Piece, leaf: int) -> bool:
         """Whether bounds of a chunk ignore a NaN, which no footer says; True also if that cannot be found out."""
-        kind, chunk = _FLOATS.get(self._column.physical_type), piece.inputs[leaf].chunk
-        if kind is None or not chunk.is_stats_set or not chunk.statistics.has_min_max:
+        kind, statistics = _FLOATS.get(self._column.physical_type), piece.inputs[leaf].statistics
+        if kind is None or statistics is None or not statistics.has_min_max:
             return False
         data, width = piece.data[leaf], _WIDTHS[self._column.physical_type]
         dictionary = piece.dictionaries[leaf]
@@ -860,7 +856,7 @@ class _Encoder:
         writer = settings.open_writer(sink, rows)
         writer.write(rows, inputs=bounds)
         writer.close()
-        has_index = bool(first.inputs and _INDEXES[0][0] in first.inputs[0].struct)
+        has_index = bool(first.inputs and _INDEXES[0][0] in first.inputs[0].indexes)
         return iter(read_encoded(memoryview(sink.getvalue()).cast("B"), has_index=has_index))
 
     def _open_settings(self, first: _Piece, fields: tuple[str, ...]) -> WriterSettings:

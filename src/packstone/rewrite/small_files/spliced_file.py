@@ -37,6 +37,7 @@ from packstone.rewrite.formats.parquet_footer import (
     with_row_count,
 )
 from packstone.rewrite.formats.parquet_pages import DICTIONARY_PAGE, Page, PageCount
+from packstone.rewrite.formats.parquet_scan import list_head
 from packstone.rewrite.formats.parquet_thrift import (
     BINARY,
     I16,
@@ -48,6 +49,7 @@ from packstone.rewrite.formats.parquet_thrift import (
     Struct,
     ThriftList,
     read_struct,
+    write_number,
     write_struct,
 )
 
@@ -55,6 +57,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     import pyarrow.parquet as pq
+
+    from packstone.rewrite.formats.parquet_scan import ChunkPlaces
 
 
 _TAIL_BYTES: Final = 8  # the footer's length and the magic
@@ -96,22 +100,31 @@ class InputChunk:
     """A column chunk of an input: what its footer and its page index state."""
 
     chunk: pq.ColumnChunkMetaData
-    struct: Struct  # the same as ColumnChunk in the footer, with the fields that PyArrow does not show
+    values: int
+    has_bloom_filter: bool
+    statistics: pq.Statistics | None
+    sizes: Struct  # the size statistics; empty if there are none
+    indexes: Struct  # where the page indexes are
+    stated_nulls: int | None  # as stated, for every type
     index: memoryview = field(default_factory=lambda: memoryview(b""))  # the page index of its row group
     index_begin: int = 0  # the offset of ``index`` in the file
 
-    @property
-    def sizes(self) -> Struct:
-        """The size statistics; empty if there are none."""
-        found: Struct = self.struct[_META_DATA][1].get(_SIZES, (STRUCT, {}))[1]
-        return found
+    @classmethod
+    def of(cls, chunk: pq.ColumnChunkMetaData, places: ChunkPlaces, leaf: int) -> InputChunk:
+        """Return the chunk, by what PyArrow and our own scan found in its footer."""
+        statistics = chunk.statistics if chunk.is_stats_set else None
+        if statistics is not None and statistics.has_null_count:
+            nulls: int | None = statistics.null_count
+        else:
+            nulls = places.read_statistics(leaf).get(_NULL_COUNT, (0, None))[1]
+        sizes, indexes = places.read_sizes(leaf), places.read_indexes(leaf)
+        return cls(chunk, places.values[leaf], bool(places.blooms[leaf]), statistics, sizes, indexes, nulls)
 
     def null_count(self) -> int | None:
         """The number of nulls; PyArrow does not read the statistics of INT96."""
         if self.chunk.physical_type == "INT96":
-            found: int | None = self.struct[_META_DATA][1].get(12, (STRUCT, {}))[1].get(_NULL_COUNT, (0, None))[1]
-            return found
-        statistics = self.chunk.statistics if self.chunk.is_stats_set else None
+            return self.stated_nulls
+        statistics = self.statistics
         return statistics.null_count if statistics is not None and statistics.has_null_count else None
 
     def offset_index(self) -> Struct | None:
@@ -123,10 +136,10 @@ class InputChunk:
         return self._read_index(*_COLUMN_INDEX)
 
     def _read_index(self, offset: int, length: int) -> Struct | None:
-        if offset not in self.struct or length not in self.struct:
+        if offset not in self.indexes or length not in self.indexes:
             return None
-        begin = self.struct[offset][1] - self.index_begin
-        if not 0 <= begin <= begin + self.struct[length][1] <= len(self.index):
+        begin = self.indexes[offset][1] - self.index_begin
+        if not 0 <= begin <= begin + self.indexes[length][1] <= len(self.index):
             return None
         try:
             return read_struct(self.index, begin)[0]
@@ -233,11 +246,11 @@ class SplicedChunk:
         """The offset index of the chunk at an offset of the file; empty if the inputs do not have one."""
         if self._index is None:
             return b""
-        places: list[Struct] = [
-            {1: (I64, begin + at), 2: (I32, size_bytes), 3: (I64, row)}
-            for (at, size_bytes), row in zip(self._places, self._first_rows, strict=True)
-        ]
-        return write_struct({1: (LIST, ThriftList(STRUCT, places)), **self._index.unencoded()})
+        parts = [b"\x19", list_head(len(self._places))]
+        for (at, size_bytes), row in zip(self._places, self._first_rows, strict=True):
+            parts += (b"\x16", write_number(begin + at), b"\x15", write_number(size_bytes))
+            parts += (b"\x16", write_number(row), b"\x00")
+        return b"".join((*parts, self._index.unencoded()))
 
     def column_index(self) -> bytes:
         """The column index; empty if the inputs do not have one, or if bounds of pages would say more than allowed."""
@@ -260,7 +273,7 @@ class _PageIndex:
 
     def add(self, found: InputChunk, pages: Sequence[Page], bounds: PageBounds | None) -> bool:
         """Add the pages of a chunk; False if it has no offset index, or not for these pages."""
-        if _OFFSET_INDEX[0] not in found.struct:
+        if _OFFSET_INDEX[0] not in found.indexes:
             return False
         if len(pages) == 1:
             self._add_page(found, bounds)
@@ -280,9 +293,9 @@ class _PageIndex:
         places = found.offset_index() or {}
         return [place[3][1] for place in places[1][1].items]
 
-    def unencoded(self) -> Struct:
-        """The field of an offset index with the bytes of strings in each page."""
-        return {2: (LIST, ThriftList(I64, self._unencoded))} if self._unencoded else {}
+    def unencoded(self) -> bytes:
+        """The end of an offset index, with the bytes of strings in each page if they are known."""
+        return write_struct({1: (LIST, ThriftList(I64, self._unencoded))} if self._unencoded else {})
 
     def to_bytes(self) -> bytes:
         """The column index; empty if bounds of a page are not known."""
@@ -304,7 +317,7 @@ class _PageIndex:
         for number, of_sizes in ((6, 2), (7, 3)):
             levels = sizes.get(of_sizes, (LIST, None))[1]
             self._lists[number] = _extended(self._lists[number], levels and levels.items)
-        if bounds is None or _COLUMN_INDEX[0] not in found.struct:
+        if bounds is None or _COLUMN_INDEX[0] not in found.indexes:
             self._has_bounds = False
             return
         self._null_pages.append(bounds.is_null)
@@ -587,10 +600,9 @@ class MergedStatistics:
 
     def add(self, found: InputChunk, *, holds_nan: bool = False) -> PageBounds | None:
         """Add a chunk; return its own bounds, if known. They ignore a NaN, see ``formats.parquet_file_writer``."""
-        chunk, nulls = found.chunk, found.null_count()
-        statistics = chunk.statistics if chunk.is_stats_set else None
+        nulls, statistics = found.null_count(), found.statistics
         self._null_count = None if self._null_count is None or nulls is None else self._null_count + nulls
-        if nulls is not None and nulls == chunk.num_values:
+        if nulls is not None and nulls == found.values:
             return PageBounds(b"", b"", nulls, is_null=True)  # nothing but nulls: no bounds, and none needed
         self._has_values = True
         if self._key is None:

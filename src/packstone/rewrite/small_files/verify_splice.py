@@ -30,7 +30,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Self
 
 import numpy as np
 import pyarrow as pa
@@ -42,16 +42,16 @@ from packstone.model.unit import Fingerprint
 from packstone.rewrite.blame_file import blame_file
 from packstone.rewrite.formats.parquet_batches import batch_rows_for, decoded_row_bytes, read_batches
 from packstone.rewrite.formats.parquet_checks import check_footer
-from packstone.rewrite.formats.parquet_footer import open_parquet
-from packstone.rewrite.proof.ordered_digest import ColumnDigest
+from packstone.rewrite.proof.ordered_digest import ColumnDigest, StreamDigest, without_nulls
 from packstone.rewrite.proof.verify_files import check_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Collection, Iterator, Sequence
 
     from packstone.storage.fileio import FileIO
 
 _DIGEST_BYTES: Final = 16
+_WHOLE_BYTES: Final = 16 << 20  # a file up to this size is read with one request
 # Values of many small files are digested together: one dictionary for all of them, and fewer calls.
 _PENDING_BYTES: Final = 32 << 20
 _VALUE_BYTES: Final = 16  # an estimate of a decoded value: the widest type, or a code and its levels
@@ -64,10 +64,10 @@ def fingerprint_splice(
     """Fingerprint files of which some leaf columns were copied, page by page, and the others were not."""
     chunks, values = _Chunks(copied), _Values(copied, checks_text=checks_text)
     for path in paths:
-        file = _OpenFile(io, path, **values.options)
-        _check_columns(file.metadata, copied, path)
-        chunks.add(file)
-        values.add(file)
+        with _OpenFile(io, path, **values.options) as file:
+            _check_columns(file.metadata, copied, path)
+            chunks.add(file)
+            values.add(file)
     whole = hashlib.sha256(chunks.digest())
     values.finish(whole)
     digest = whole.digest()[:_DIGEST_BYTES]
@@ -95,11 +95,20 @@ class _OpenFile:
         self.io, self.path = io, path
         with blame_file(path, "cannot be read"):
             self.source: Any = io.open_input(path)
+            if self.source.size() <= _WHOLE_BYTES:
+                with self.source as source:
+                    self.source = pa.BufferReader(source.read_buffer())
             check_footer(self.source, path)
         self._metadata: pq.FileMetaData | None = None
         self.first = self.reader(**options)
         self.metadata: pq.FileMetaData = self.first.metadata
         self._metadata = self.metadata
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.source.close()
 
     def reader(self, **options: Any) -> pq.ParquetFile:
         """Return a reader with these options of PyArrow."""
@@ -114,7 +123,7 @@ class _Chunks:
 
     def __init__(self, copied: Sequence[int]) -> None:
         self._copied = copied
-        self._digests = [hashlib.sha256() for _ in copied]
+        self._digests = [StreamDigest() for _ in copied]
         self._values = [0] * len(copied)
         self.rows = 0
 
@@ -147,10 +156,10 @@ class _Leaf:
 
 
 class _Values:
-    """Digests the values of every leaf column that was not copied, over all files."""
+    """Reads, and digests if it should, the values of every leaf column that was not copied, over all files."""
 
-    def __init__(self, copied: Sequence[int], *, checks_text: bool) -> None:
-        self._copied, self._checks_text = frozenset(copied), checks_text
+    def __init__(self, copied: Collection[int], *, checks_text: bool, digests: bool = True) -> None:
+        self._copied, self._checks_text, self._is_digested = frozenset(copied), checks_text, digests
         self._layers: tuple[tuple[_Leaf, ...], ...] | None = None
         self._has_int96 = False
         self.options: dict[str, Any] = {}  # of PyArrow, to open files with; known after the first file
@@ -196,6 +205,8 @@ class _Values:
             for batch in _read_group(file, readers[unit], leaves=some, number=number, unit=unit) if some else ():
                 if self._checks_text:
                     check_text(batch, file.path)
+                if not self._is_digested:
+                    continue
                 for leaf, array in zip(some, batch.columns, strict=True):
                     key = leaf.number, unit if leaf.is_int96 else ""
                     self._pending.setdefault(key, []).append(array)
@@ -291,8 +302,9 @@ def _has_wrong_code(leaf: pa.Array) -> bool:
         leaf = leaf.field(0) if pt.is_struct(leaf.type) else leaf.values
     if not pt.is_dictionary(leaf.type) or leaf.null_count == len(leaf):
         return False
-    codes = leaf.indices.drop_null() if leaf.null_count else leaf.indices
-    numbers = codes.to_numpy().view(np.uint32)  # a negative code is a great one
+    codes = without_nulls(leaf.indices) if leaf.null_count else leaf.indices
+    # A negative code is a great one. Not by ``to_numpy``, see ``ordered_digest``.
+    numbers = np.frombuffer(codes.buffers()[1], np.uint32)[codes.offset : codes.offset + len(codes)]
     return bool(numbers.max() >= len(leaf.dictionary))
 
 
@@ -316,16 +328,22 @@ def _chunk_bytes(file: _OpenFile, chunk: pq.ColumnChunkMetaData) -> pa.Buffer:
 
 
 def _decode(io: FileIO, path: str, leaves: Sequence[int], *, checks_text: bool) -> None:
-    """Decode some leaf columns and throw their values away."""
+    """Decode some leaf columns and throw their values away; of those with a dictionary, decode codes and entries."""
     if not leaves:
         return
-    with open_parquet(io, path) as file:
+    with _OpenFile(io, path) as file:
         _check_columns(file.metadata, leaves, path)
         schema = file.metadata.schema
-        names = [schema.column(leaf).path for leaf in leaves]
-        row_bytes = decoded_row_bytes(io, file, path, known=0)
+        groups = [file.metadata.row_group(number) for number in range(file.metadata.num_row_groups)]
+        coded = {leaf for leaf in leaves if any(group.column(leaf).has_dictionary_page for group in groups)}
+        if coded:
+            _Values(set(range(len(schema))) - coded, checks_text=checks_text, digests=False).add(file)
+        names = [schema.column(leaf).path for leaf in leaves if leaf not in coded]
+        if not names:
+            return
+        row_bytes = decoded_row_bytes(io, file.first, path, known=0)
         rows = 0
-        for batch in read_batches(file, path, batch_rows=batch_rows_for(row_bytes), columns=names):
+        for batch in read_batches(file.first, path, batch_rows=batch_rows_for(row_bytes), columns=names):
             rows += batch.num_rows
             if checks_text:
                 check_text(batch, path)

@@ -9,6 +9,7 @@ from itertools import count
 from typing import TYPE_CHECKING, Final
 
 from packstone.errors import ConflictError, PackstoneError, RefusedError, storage_sentence
+from packstone.model.unit import SPLICE_DIGEST
 from packstone.runs import owner as ownership
 from packstone.runs.clock import now_seconds
 from packstone.runs.interrupts import is_urgent
@@ -319,6 +320,7 @@ def _output(spec: UnitSpec, result: UnitResult[StagedFile]) -> OutputFile:
         inputs=tuple(file.name for file in spec.inputs),
         ordered=staged.ordered,
         copied_columns=staged.copied_columns,
+        digest=SPLICE_DIGEST,
         file_format=spec.file_format,
         why=spec.why,
         seconds=result.seconds,

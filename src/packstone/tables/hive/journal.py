@@ -39,7 +39,7 @@ from packstone.model.codec import (
     load_record,
 )
 from packstone.model.files import FileEntry, FileFormat
-from packstone.model.unit import How, Verify
+from packstone.model.unit import SPLICE_DIGEST, How, Verify
 from packstone.rewrite.small_files.merge_unit import Written
 from packstone.runs.folder import Ended, RunFolders, list_names
 from packstone.storage.fileio import EntryKind
@@ -74,11 +74,17 @@ class OutputFile:
     inputs: tuple[Name, ...]
     ordered: bool = False  # whether the fingerprint depends on the order of the rows
     copied_columns: tuple[Count, ...] = ()  # of a splice: the columns that the fingerprint covers by their pages
+    digest: Count = 1  # of a splice: the definition of its fingerprint
     file_format: str = ""  # empty in old records, from when there were two formats
     why: str = ""
     seconds: float = 0.0
     read_seconds_before: float = 0.0
     read_seconds_after: float = 0.0
+
+    @property
+    def known_fingerprint(self) -> str:
+        """The fingerprint; empty if it is that of a splice by another definition, which is not computed any more."""
+        return "" if self.how == How.SPLICE and self.digest != SPLICE_DIGEST else self.fingerprint
 
     @property
     def merged_as(self) -> str:

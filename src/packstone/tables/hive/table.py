@@ -587,8 +587,8 @@ class HiveTable:
                         has_inputs=all(self.io.stat(intent.kept(file)) is not None for file in inputs),
                     ),
                     rows=output.rows,
-                    fingerprint=output.fingerprint,
-                    is_counted=output.verified == Verify.COUNT,
+                    fingerprint=output.known_fingerprint,
+                    is_counted=output.verified == Verify.COUNT or not output.known_fingerprint,
                 )
 
     def _published(self, run_id: str) -> Iterator[tuple[SwapIntent, Mark]]:
