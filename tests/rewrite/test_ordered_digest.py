@@ -5,6 +5,7 @@ from __future__ import annotations
 import decimal
 import hashlib
 import itertools
+import random
 
 import numpy as np
 import pyarrow as pa
@@ -13,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from packstone.rewrite.proof.ordered_digest import ColumnDigest, digest_batches, hash_entries
+from packstone.rewrite.proof.ordered_digest import ColumnDigest, StreamDigest, digest_batches, hash_entries
 
 TYPES = {
     "int64": (pa.int64(), st.integers(-(2**63), 2**63 - 1)),
@@ -139,6 +140,54 @@ def test_tokens_differ():
     texts += ["y" * at + "x" + "y" * (60 - at) for at in range(61)] + ["\0" * size for size in range(1, 20)]
     assert len(np.unique(hash_entries([pa.array(texts)]))) == len(texts)
     assert hash_entries([pa.array([text]) for text in texts]).tolist() == hash_entries([pa.array(texts)]).tolist()
+
+
+def stream_digest(*parts: bytes) -> bytes:
+    """The digest of a stream that comes in these parts."""
+    stream = StreamDigest()
+    for part in parts:
+        stream.update(part)
+    return stream.digest()
+
+
+def test_a_stream_is_digested_whatever_its_parts():
+    """Cut anywhere, within a word or a block, it has one digest; a longer or shorter one has another."""
+    dice = random.Random(5)
+    data = dice.randbytes(300_000) + bytes(70_000)
+    whole = stream_digest(data)
+    for _ in range(20):
+        bounds = [0, *sorted(dice.choices(range(len(data)), k=dice.randrange(9))), len(data)]
+        assert stream_digest(*(data[a:b] for a, b in itertools.pairwise(bounds))) == whole
+    assert len({stream_digest(data[:end]) for end in range(len(data) - 70_000, len(data), 997)}) == 71
+
+
+def test_a_stream_with_any_change_has_another_digest():
+    """A bit, two words exchanged, a byte moved, doubled or lost: also where words have few bits or repeat."""
+    dice = random.Random(6)
+    for data in (
+        dice.randbytes(200_000),
+        bytes(dice.choice((0, 1)) for _ in range(100_000)),
+        np.array([dice.choice((0.5, 1.0, 1.5, -0.0)) for _ in range(20_000)]).tobytes(),
+        np.array([dice.randrange(40) << 56 for _ in range(20_000)]).astype("<u8").tobytes(),
+    ):
+        found = {stream_digest(data)}
+        changed = set()
+        for _ in range(300):
+            new, at, other = bytearray(data), *(dice.randrange(len(data) // 8) * 8 for _ in range(2))
+            match dice.randrange(4):
+                case 0:
+                    new[at] ^= 1 << dice.randrange(8)
+                case 1:
+                    new[at : at + 8], new[other : other + 8] = data[other : other + 8], data[at : at + 8]
+                case 2:
+                    new.insert(other, new.pop(at))
+                case 3:
+                    new[at + 7] ^= 0x80
+                    new[other + 7] ^= 0x80
+            if bytes(new) != data:
+                changed.add(bytes(new))
+        found |= {stream_digest(new) for new in changed}
+        assert len(found) == len(changed) + 1
 
 
 def test_bytes_behind_nulls_do_not_count():
