@@ -119,6 +119,10 @@ def test_explain(packstone, table):
     assert found["read_bytes"] < found["total_bytes"]
     assert set(found["caches"]) >= {"index", "footer"}
     assert "CSV" in packstone("query", table, statement, "--explain", "--format", "csv").sentence
+    chosen = packstone(
+        "query", table, "SELECT upper(name) FROM t", "--explain", "--engine", "spark", "--format", "json"
+    )
+    assert chosen.json["engine"] == "spark"
 
 
 def test_paimon_tables(packstone, tmp_path):

@@ -90,7 +90,7 @@ def show_run(
 
 
 @command.command("prune", short_help="Delete the records of old runs.")
-@click.option("--older-than", required=True, metavar="AGE", help="Delete runs that started longer ago, e.g. 90d.")
+@click.option("--older-than", required=True, metavar="AGE", help="Delete runs begun more than AGE ago, e.g. 90d.")
 @click.option("--dry-run", is_flag=True, help="Print how many runs would be deleted; delete nothing.")
 @_HISTORY
 @options.yes_option
@@ -105,7 +105,7 @@ def prune(
     output_format: str,
     debug: bool,  # noqa: ARG001 - read by main
 ) -> int:
-    """Delete the records of runs that started longer ago than AGE. Tables are not touched."""
+    """Delete the records of runs that started more than AGE ago. Tables are not touched."""
     url = history_url or _of_parent(ctx)
     return _prune(url, older_than=older_than, dry_run=dry_run, yes=yes, output_format=output_format)
 

@@ -171,7 +171,7 @@ def recover(target: str, take_over: bool, output_format: str, **typed: Any) -> i
     "--retain-max", type=int, default=None, metavar="N", help="Keep at most N snapshots, whatever their age (Paimon)."
 )
 @click.option(
-    "--older-than", default=None, metavar="AGE", help="Expire snapshots replaced longer ago, e.g. 2d (Paimon)."
+    "--older-than", default=None, metavar="AGE", help="Expire snapshots replaced more than AGE ago, e.g. 2d (Paimon)."
 )
 @click.option("--max-expired", type=int, default=None, metavar="N", help="Expire at most N snapshots at once (Paimon).")
 @options.home_options

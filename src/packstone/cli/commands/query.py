@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     metavar="ZONE",
     help="Use this time zone for times in the statement without one.",
 )
+@options.engine_options
 @click.option(
     "--format",
     "output_format",

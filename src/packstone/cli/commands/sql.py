@@ -35,7 +35,7 @@ _DEFAULT_ZONE: Final = "UTC"
 
 
 @click.command("sql", short_help="Run CarbonData's statements, and SELECT over several tables.")
-@click.argument("statement", metavar="STATEMENT", required=False)
+@click.argument("statement", metavar="[STATEMENT]", required=False)
 @click.option("--file", "file", default=None, metavar="FILE", help="Run the statements of a file, separated by `;`.")
 @click.option(
     "--warehouse",
