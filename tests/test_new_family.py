@@ -283,6 +283,14 @@ class TestCommandLine:
         done = packstone("clean", "--all", "--yes", "--format", "json")
         assert (done.code, done.json["tables"][0]["family"], lake.on_disk()) == (0, "jsonl", lake.live())
 
+    def test_check(self, lake, packstone):
+        """A sound table is sound, and a file that is gone is named."""
+        assert packstone("check", lake.table, "--format", "json").json["status"] == "sound"
+        lost = next(iter(sorted(lake.live())))
+        Path(lake.table, lost).unlink()
+        done = packstone("check", lake.table, "--deep")
+        assert (done.code, lost in done.out) == (1, True), done
+
     def test_recover(self, lake, packstone):
         """A table that no run has touched needs no recovery."""
         done = packstone("recover", lake.table, "--format", "json")
