@@ -35,6 +35,7 @@ class ScanFile:
     # The file's column for each of the table's; one that is not listed has the same name, or is not in this file.
     columns: tuple[ColumnSource, ...] = ()
     deleted: str = ""  # positions of deleted rows, as `pack_positions` writes them
+    bloom_crc: int = 0  # of its bloom filters, if it was recorded (block_facts.bloom_checksum)
 
     @property
     def rows(self) -> int:

@@ -35,7 +35,7 @@ from packstone.rewrite.data_files.parquet_rows import PagedFooter, PagedGroup, o
 from packstone.rewrite.data_files.rows import Evolution
 from packstone.rewrite.formats.parquet_footer import open_parquet
 from packstone.rewrite.merge_tree.spec import ColumnSource, DataFormat, InputFile
-from packstone.rewrite.sorted_merge.block_facts import is_bytes, leaf_numbers
+from packstone.rewrite.sorted_merge.block_facts import bloom_checksum, is_bytes, leaf_numbers
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -51,6 +51,7 @@ _PAGE_ROWS = 1 << 14  # rows at most this far apart are read together
 _LEAST_BATCH_ROWS = 1 << 14
 _CHUNK_US, _PAGE_US, _VALUE_US, _BYTE_US = 50, 450, 0.005, 0.0009
 _WORTH = 2
+_CHECKSUM_BYTES = 100  # of an entry of the cache
 _MAX_BYTES = 32 << 20  # decoded at once
 
 
@@ -116,8 +117,23 @@ class ScannedFile:
         if len(sure) == len(groups) or not test.is_worth_running():
             return groups
         with self._io.open_input(self.file.path) as source:
+            self._check_bloom_filters(source)
             left = frozenset(test.choose(source, [group for group in groups if group not in sure]))
         return [group for group in groups if group in left or group in sure]
+
+    def _check_bloom_filters(self, source: Any) -> None:
+        """Compare all filters of the file with their checksum, once: a bit that is lost hides rows."""
+        if not self.file.bloom_crc:
+            return
+        key = (self.file.path, self.file.size_bytes, "blooms")
+        found = self._caches.footer.get_or_load(
+            key, lambda: bloom_checksum(source, self.footer.metadata), lambda _: _CHECKSUM_BYTES
+        )
+        if found != self.file.bloom_crc:
+            path = self.file.path
+            raise UnreadableFileError(
+                f"{path} is damaged: its bloom filters are not those that were written.", file=path
+            )
 
     def prune_by_dictionaries(
         self,

@@ -17,6 +17,7 @@ a row group with values means that it may hold any value. The smallest zero is -
 
 from __future__ import annotations
 
+import zlib
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     import pyarrow.parquet as pq
 
 MAX_BOUND_BYTES = 256
+_READ_BYTES = 4 << 20
 _HIGHEST_BYTE = 0xFF
 
 
@@ -69,6 +71,24 @@ def read_part(data: bytes) -> pa.RecordBatch:
     """Read the part in a result."""
     with pa.ipc.open_stream(pa.py_buffer(data)) as reader:
         return reader.read_next_batch()
+
+
+def bloom_checksum(source: Any, footer: pq.FileMetaData) -> int:
+    """Return the CRC-32 of the part of an open file that contains all its bloom filters; 0 if it has none.
+
+    Parquet has checksums for pages only, and a bit of a filter that is lost hides rows.
+    """
+    chunks = [
+        footer.row_group(at).column(leaf) for at in range(footer.num_row_groups) for leaf in range(footer.num_columns)
+    ]
+    found = [(chunk, getattr(chunk, "bloom_filter_offset", None)) for chunk in chunks]
+    ends = [(offset, offset + (chunk.bloom_filter_length or 0)) for chunk, offset in found if offset is not None]
+    if not ends:
+        return 0
+    at, end, checksum = min(ends)[0], max(last for _, last in ends), 0
+    while at < end and (data := source.read_at(min(_READ_BYTES, end - at), at)):
+        checksum, at = zlib.crc32(data, checksum), at + len(data)
+    return checksum
 
 
 def write_part(part: pa.RecordBatch) -> bytes:

@@ -17,7 +17,7 @@ from packstone.rewrite.data_files.parquet_output import writer_options
 from packstone.rewrite.formats.parquet_file_writer import ParquetFileWriter
 from packstone.rewrite.formats.parquet_writer import can_write
 from packstone.rewrite.merge_tree.cursor import BatchKeys, RowKey
-from packstone.rewrite.sorted_merge.block_facts import PartBuilder, leaf_numbers
+from packstone.rewrite.sorted_merge.block_facts import PartBuilder, bloom_checksum, leaf_numbers
 from packstone.rewrite.sorted_merge.spec import BlockOutput, WrittenBlockFile
 from packstone.storage.fileio import abandon_output
 
@@ -125,7 +125,7 @@ class BlockWriter:
             return
         ended, self._open = self._open, None
         try:
-            part = ended.close()
+            part, footer = ended.close()
         except BaseException:
             ended.abandon()
             raise
@@ -133,7 +133,21 @@ class BlockWriter:
         found = self._io.stat(ended.path)
         if found is None:
             raise CorruptionError(f"{ended.path} does not exist after it was written.", file=ended.path)
-        self._files.append(WrittenBlockFile(path=ended.path, size_bytes=found.size_bytes, rows=ended.rows, part=part))
+        self._files.append(
+            WrittenBlockFile(
+                path=ended.path,
+                size_bytes=found.size_bytes,
+                rows=ended.rows,
+                part=part,
+                bloom_crc=self._read_bloom_crc(ended.path, footer),
+            )
+        )
+
+    def _read_bloom_crc(self, path: str, footer: pq.FileMetaData) -> int:
+        if not self._output.bloom_columns:
+            return 0
+        with self._io.open_input(path) as source:
+            return bloom_checksum(source, footer)
 
 
 class _OpenFile:
@@ -174,10 +188,10 @@ class _OpenFile:
         self._part.add(rows)
         self.rows += rows.num_rows
 
-    def close(self) -> bytes:
+    def close(self) -> tuple[bytes, pq.FileMetaData]:
         footer = self._writer.close()
         self._sink.close()
-        return self._part.finish(footer)
+        return self._part.finish(footer), footer
 
     def abandon(self) -> None:
         """Close the file and discard its content."""

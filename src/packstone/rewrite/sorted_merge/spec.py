@@ -100,6 +100,7 @@ class WrittenBlockFile:
     size_bytes: int
     rows: int
     part: bytes = field(repr=False)
+    bloom_crc: int = 0  # block_facts.bloom_checksum
 
     def __str__(self) -> str:
         return f"{self.path} {self.rows} rows {self.size_bytes}B"

@@ -35,7 +35,7 @@ from packstone.rewrite.proof.order_codes import Mask, is_below
 from packstone.rewrite.proof.ordered_digest import digest_batches
 from packstone.rewrite.proof.row_lanes import QuickLanes, Scratch
 from packstone.rewrite.proof.verify_merge import Verified
-from packstone.rewrite.sorted_merge.block_facts import read_part
+from packstone.rewrite.sorted_merge.block_facts import bloom_checksum, read_part
 from packstone.rewrite.sorted_merge.spec import OrderedFile, OrderedMergeSpec, WrittenBlockFile, WrittenBlocks
 
 if TYPE_CHECKING:
@@ -275,6 +275,13 @@ class WholeRows:
             paths = [parquet.metadata.schema.column(at).path for at, _, _ in sorting_of(parquet.metadata)]
             if paths != list(sort_columns):
                 raise VerificationError(f"{file.path} states an order by {paths}, not {sort_columns}.", file=file.path)
+
+            if file.bloom_crc:
+                with self._io.open_input(file.path) as source:
+                    found_crc = bloom_checksum(source, parquet.metadata)
+                if found_crc != file.bloom_crc:
+                    what = "its bloom filters are not those that were written"
+                    raise VerificationError(f"{file.path} is damaged: {what}.", file=file.path)
 
     def _read_group(self, parquet: pq.ParquetFile, path: str, group: int) -> Iterator[pa.RecordBatch]:
         columns, groups = self._schema.names, (group,)

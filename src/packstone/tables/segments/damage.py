@@ -404,7 +404,11 @@ def _as_written(table: str, segment: SegmentFile, index: pa.Table, *, at: int, s
     wanted = part_schema(schema, segment.sort_columns)
     (part,) = rows.select(wanted.names).cast(wanted).combine_chunks().to_batches()
     return WrittenBlockFile(
-        path=data_file_path(table, file.path), size_bytes=file.size_bytes, rows=file.rows, part=write_part(part)
+        path=data_file_path(table, file.path),
+        size_bytes=file.size_bytes,
+        rows=file.rows,
+        part=write_part(part),
+        bloom_crc=file.bloom_crc,
     )
 
 

@@ -467,6 +467,7 @@ class Load:
                 run=number if self.sort_columns else 0,
                 rows=file.rows,
                 size_bytes=file.size_bytes,
+                bloom_crc=file.bloom_crc,
             )
             for number, run in enumerate(runs)
             for file in run

@@ -343,7 +343,13 @@ class MergeUnits:
         self, plan: SegmentMerge, written: Sequence[WrittenBlockFile], *, run: Run, index_digest: str
     ) -> SegmentFile:
         files = tuple(
-            DataFile(path=one.path.removeprefix(f"{self.table}/"), run=0, rows=one.rows, size_bytes=one.size_bytes)
+            DataFile(
+                path=one.path.removeprefix(f"{self.table}/"),
+                run=0,
+                rows=one.rows,
+                size_bytes=one.size_bytes,
+                bloom_crc=one.bloom_crc,
+            )
             for one in written
         )
         sort_columns = self.properties.sort_columns

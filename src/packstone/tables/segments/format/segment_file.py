@@ -49,6 +49,7 @@ class DataFile:
     run: Count
     rows: Count
     size_bytes: Count
+    bloom_crc: Count = 0  # of its bloom filters; 0 if it has none, or an older packstone wrote it
 
     def __str__(self) -> str:
         return f"{self.path} run {self.run} {self.rows} rows {self.size_bytes}B"
