@@ -304,11 +304,11 @@ class Table:
             engine=self._engine,
             progress=self._progress,
             frames=SparkFrames(),
-            merge=self._merge_loaded,
+            merge=self.merge_loaded,
             scan=self.scan,
         )
 
-    def _merge_loaded(self, engine: Engine) -> Outcome:
+    def merge_loaded(self, engine: Engine) -> Outcome:
         """Merge what is worth merging after a load, with the engine of the load."""
         request = _CompactRequest(filters=Filters(), budget=Budget(), engine=engine)
         return self._recorded(self._chosen(None, None), request, "load")

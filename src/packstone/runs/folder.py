@@ -20,6 +20,7 @@ from __future__ import annotations
 import contextlib
 import posixpath
 import re
+import threading
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -34,7 +35,7 @@ from packstone.model.unit import OutputT, UnitResult
 from packstone.model.work import UnitT
 from packstone.runs.clock import new_run_id, now_seconds, now_utc
 from packstone.runs.interrupts import Interrupted, finish_first
-from packstone.runs.liveness import Heartbeat, ProcessIdentity
+from packstone.runs.liveness import HEARTBEAT_SECONDS, Heartbeat, ProcessIdentity
 from packstone.runs.owner import Owner, may_take_over
 from packstone.runs.state_folder import DEATHS_FOLDER, make_staging, make_state_folder
 from packstone.runs.tasks import ContextT, Job, has_finished_units
@@ -65,6 +66,7 @@ class RunInfo:
     process: ProcessIdentity
     started_at: str
     family: str = ""
+    stream: str = ""  # the streaming query whose batch it loads, which loads one batch at a time
     restores: RunId | None = None  # the run that this one undoes: ``recover`` finds it here, as it ended long ago
     fenced: bool = False  # another run took this one for dead and recovers it; if it still lives, it must stop
 
@@ -292,6 +294,8 @@ class Run:
         family: str,
         command: str,
         id: str | None = None,  # noqa: A002 - `run.id` reads well
+        process: ProcessIdentity | None = None,
+        stream: str = "",
         take_over: bool = False,
         restores: str | None = None,
         is_half_done: Callable[[str], bool] = lambda _: False,
@@ -314,9 +318,10 @@ class Run:
             run=self.id,
             command=command,
             table=root,
-            process=ProcessIdentity.mine(),
+            process=process or ProcessIdentity.mine(),
             started_at=self.started_at.isoformat(),
             family=family,
+            stream=stream,
             restores=restores,
         )
         self._is_half_done = is_half_done
@@ -357,6 +362,19 @@ class Run:
                 raise UnavailableError(f"{self.state} cannot be written: {error.strerror or error}.") from error
             raise
         return self
+
+    def resume(self) -> None:
+        """Continue a run that another process began and left open; ConflictError if it has ended or counts as dead."""
+        info = self.folders.read_info(self.id)
+        has_ended = info is None or info.fenced or self.io.stat(self.folders.heartbeat(self.id)) is None
+        if info is None or has_ended:
+            raise ConflictError(f"Run {self.id} has ended, or was taken for dead by another run; nothing was changed.")
+        self._info, self.started_at = info, datetime.fromisoformat(info.started_at)
+        self._heartbeat.start(self.folders.heartbeat(self.id))
+
+    def leave_open(self) -> None:
+        """Stop the heartbeat of this process, but do not end the run: another process resumes it."""
+        self._heartbeat.stop()
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         try:
@@ -498,6 +516,24 @@ def remove_old_runs(run: Run) -> None:
         is_old = found is not None and run.store_now() - found.mtime_ns / 1e9 > _KEPT_SECONDS
         if is_old and folders.is_ended(old) and not folders.list_created(old):
             run.io.remove_tree(folders.folder(old))
+
+
+def keep_alive(io: FileIO, state: str, run: str) -> None:
+    """Touch the heartbeat of a run that no process has open, until it ends or its process dies.
+
+    Python code that Spark calls in its driver runs in short-lived processes: one begins a load, another one commits it.
+    The process of such a run is Spark's driver, which does not touch files.
+    """
+    folders = RunFolders(io=io, state=state)
+    wait = threading.Event()
+    while not wait.wait(HEARTBEAT_SECONDS):
+        try:
+            info = folders.read_info(run)
+            if info is None or not info.process.is_running() or io.stat(folders.heartbeat(run)) is None:
+                return
+            io.replace(folders.heartbeat(run), b"")
+        except OSError:
+            continue  # as in Heartbeat: the lease tolerates nine misses
 
 
 def record_created(io: FileIO, run_folder: str, paths: tuple[str, ...], *, label: str) -> None:

@@ -36,13 +36,29 @@ class ProcessIdentity:
     @classmethod
     def mine(cls) -> ProcessIdentity:
         """The identity of this process."""
+        return cls.of(os.getpid())
+
+    @classmethod
+    def of(cls, pid: int) -> ProcessIdentity:
+        """The identity of the process that now has this pid on this host."""
         return cls(
             host=socket.gethostname(),
             boot_id=_boot_id(),
-            pid=os.getpid(),
-            started_ticks=_started_ticks(os.getpid()),
+            pid=pid,
+            started_ticks=_started_ticks(pid),
             pid_namespace=_pid_namespace(),
         )
+
+    @classmethod
+    def parent(cls, program: str) -> ProcessIdentity:
+        """The nearest process above this one that runs a program, such as ``java``; the direct parent if none does."""
+        pid = os.getppid()
+        while pid > 1:
+            name, above = _read_stat(pid)
+            if name == program:
+                return cls.of(pid)
+            pid = above
+        return cls.of(os.getppid())
 
     def is_on_this_host(self) -> bool:
         """Whether its pid can be looked up here: the same boot, and the same pid namespace."""
@@ -131,6 +147,16 @@ def _is_out_of_sight(pid: int) -> bool:
     except OSError:
         return False
     return False
+
+
+def _read_stat(pid: int) -> tuple[str, int]:
+    """The program of a process, and the pid of its parent; 0 if that is unknown."""
+    try:
+        with open(f"/proc/{pid}/stat", encoding="ascii", errors="replace") as file:
+            head, _, rest = file.read().rpartition(")")
+    except OSError:
+        return "", 0
+    return head.partition("(")[2], int(rest.split()[1])
 
 
 def _started_ticks(pid: int) -> int:

@@ -377,10 +377,10 @@ def is_spark_schema(schema: object) -> bool:
     )
 
 
-def frame_ddl(schema: Any) -> str:
-    """Write a schema of Spark as text."""
+def frame_ddl(schema: Any, *, nullable: bool = False) -> str:
+    """Write a schema of Spark as text; with ``nullable``, every column may be null."""
     return ", ".join(
-        f"{_quoted(field.name)} {_type_text(field.dataType)}{'' if field.nullable else ' not null'}"
+        f"{_quoted(field.name)} {_type_text(field.dataType)}{'' if nullable or field.nullable else ' not null'}"
         for field in schema.fields
     )
 
@@ -426,14 +426,18 @@ def _load_function(io: FileIO, target: LoadTarget) -> Callable[[Iterator[Any]], 
     def load_partition(batches: Iterator[Any]) -> Iterator[Any]:
         import pyarrow as pa  # runs on the executor
 
-        number, name = _name_attempt()
-        target = load_record(LoadTarget, packed, path="the load")
-        result = write_load(io, target, _as_inputs(batches, number), task=number, name=name)
+        result = write_partition(io, load_record(LoadTarget, packed, path="the load"), batches)
         if result.files or result.bad_rows or result.failure:
-            row = {"task": pa.array([number], pa.int32()), "result": pa.array([dump_record(result)], pa.binary())}
+            row = {"task": pa.array([result.task], pa.int32()), "result": pa.array([dump_record(result)], pa.binary())}
             yield pa.RecordBatch.from_pydict(row)
 
     return load_partition
+
+
+def write_partition(io: FileIO, target: LoadTarget, batches: Iterator[Any]) -> LoadResult:
+    """Write one partition of a DataFrame, in a task, under names of this attempt of the task."""
+    number, name = _name_attempt()
+    return write_load(io, target, _as_inputs(batches, number), task=number, name=name)
 
 
 def _as_inputs(batches: Iterator[Any], number: int) -> Iterator[Any]:

@@ -5,13 +5,17 @@ commit is done; every file that is there belongs to a segment or is known by nam
 next load works; and `clean` leaves nothing of the dead one.
 """
 
+import os
 import shutil
+import subprocess
+import sys
 from collections import Counter
 from pathlib import Path
 
 import duckdb
 import pytest
 
+from packstone.pipeline.table import Table
 from packstone.runs.clock import system_clock
 from packstone.storage.local import LocalFileIO
 from packstone.tables.segments.format.columns import parse_columns
@@ -167,3 +171,103 @@ def test_loads_at_once(scene, children):
     assert scene.rows() == BEFORE + LOADED + LOADED + LOADED + LOADED
     assert scene.strangers() == []
     assert list_attempts(IO, scene.path) == ()
+
+
+# ---- loads that one process begins and another one finishes ----
+
+
+def begin(scene, children, **options):
+    """Begin a load whose driver is this process, and write all rows by two tasks and a failed attempt of the second."""
+    load = value(children.run("begin_rows", path=scene.path, driver=os.getpid(), **options))
+    ids = sorted(LOADED)
+    tasks = [(0, ids[:30]), (1, ids[30:]), (1, ids[30:])]
+    done = [value(children.run("write_rows", load=load, ids=part, task=task)) for task, part in tasks]
+    return load, done[:2]
+
+
+def value(answer):
+    """What a call returned."""
+    assert "error" not in answer, answer
+    return answer["value"]
+
+
+@pytest.mark.parametrize(("scope", "first"), [("NO_SORT", 0), ("GLOBAL_SORT", 1)])
+def test_a_commit_that_dies_is_aborted(scene, children, scope, first):
+    """Spark aborts a write whose commit died: visible rows stay, of others nothing does; nothing happens twice."""
+    check_aborts(scene, children, scope, first=first, stride=7)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("scope", ["NO_SORT", "LOCAL_SORT", "GLOBAL_SORT"])
+def test_a_commit_that_dies_at_any_step_is_aborted(scene, children, scope):
+    """The same at every step."""
+    check_aborts(scene, children, scope, first=0, stride=1)
+
+
+def check_aborts(scene, children, scope, *, first, stride):
+    """Kill the process that commits at some of its steps, and let another one abort."""
+    load, results = begin(scene, children, sort_scope=scope)
+    assert scene.rows() == BEFORE
+    scene.root.rename(scene.root.with_name("open"))
+    shutil.copytree(scene.root.with_name("open"), scene.root)
+    done = children.run("finish_rows", load=load, results=results)
+    assert value(done)["rows"] == 80
+    assert scene.rows() == BEFORE + LOADED
+    check_nothing_open(scene)
+    for step in range(first, len(done["steps"]), stride):
+        shutil.rmtree(scene.root)
+        shutil.copytree(scene.root.with_name("open"), scene.root)
+        fault = {"step": step, "action": "kill", "moment": "before" if step % 2 else "after"}
+        died = children.run("finish_rows", load=load, results=results, fault=fault)
+        assert died["status"] == KILLED
+        found = scene.rows()
+        assert found in (BEFORE, BEFORE + LOADED), done["steps"][step]
+        value(children.run("abandon_rows", load=load))
+        assert scene.rows() == found, done["steps"][step]
+        check_nothing_open(scene, done["steps"][step])
+        again = children.run("finish_rows", load=load, results=results)
+        assert again["error"] == "ConflictError", again
+        assert scene.rows() == found
+
+
+def check_nothing_open(scene, *why):
+    """No load is registered, no file is unknown, no record is left but those of lost attempts."""
+    assert read_latest(IO, scene.path).loading == (), why
+    assert scene.strangers() == [], why
+    data = {str(path) for path in Path(scene.path).glob("Fact/**/*.parquet")}
+    assert data == set(Table(scene.path).segments.files().paths), why
+
+
+def test_an_open_load_lives_as_long_as_its_driver(scene, children):
+    """No other command takes it for dead while the driver lives; once that is dead, clean removes all of it."""
+    load, results = begin(scene, children)
+    assert any("is still running" in text for text in value(children.run("clean_rows", path=scene.path))["left_alone"])
+    assert value(children.run("finish_rows", load=load, results=results))["rows"] == 80
+    scene.set_back()
+    driver = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    load = value(children.run("begin_rows", path=scene.path, driver=driver.pid))
+    value(children.run("write_rows", load=load, ids=[7], task=0))
+    driver.kill()
+    driver.communicate()
+    value(children.run("clean_rows", path=scene.path))
+    check_nothing_open(scene)
+    assert list_attempts(IO, scene.path) == ()
+    assert scene.rows() == BEFORE
+
+
+def test_a_stream_has_one_open_load(scene, children):
+    """A batch that begins abandons what an earlier batch of the same query and driver left, and nothing else."""
+    mine, other = ({"driver": os.getpid(), "stream": name} for name in ("mine", "other"))
+    lost = value(children.run("begin_rows", path=scene.path, **mine))
+    value(children.run("write_rows", load=lost, ids=[7], task=0))
+    value(children.run("begin_rows", path=scene.path, **other))
+    load = value(children.run("begin_rows", path=scene.path, **mine))
+    assert len(read_latest(IO, scene.path).loading) == 2
+    done = [value(children.run("write_rows", load=load, ids=[8], task=0))]
+    again = children.run("finish_rows", load=lost, results=done)
+    assert again["error"] == "ConflictError", again
+    assert value(children.run("finish_rows", load=load, results=done, label="q 1"))["rows"] == 1
+    load = value(children.run("begin_rows", path=scene.path, **mine))
+    done = [value(children.run("write_rows", load=load, ids=[8], task=0))]
+    again = value(children.run("finish_rows", load=load, results=done, label="q 1"))
+    assert (again["status"], scene.rows()) == ("already-loaded", BEFORE + Counter([8]))

@@ -173,8 +173,8 @@ def describe_dead(
         if link is not None:
             raise linked(table, link)
     for path in created:
-        is_bad_rows = path.startswith(_BAD_RECORDS) and bool(committed)  # of a successful load: for the user
-        there = None if path in needed or is_bad_rows or attempt not in path else io.stat(f"{table}/{path}")
+        is_kept = is_bad_rows(path) and bool(committed)  # of a successful load: for the user
+        there = None if path in needed or is_kept or attempt not in path else io.stat(f"{table}/{path}")
         if there is not None:
             found.append(RemovableFile(path=path, size_bytes=there.size_bytes))
     return DeadAttempt(
@@ -184,6 +184,11 @@ def describe_dead(
         files=tuple(found),
         committed=frozenset(entry.segment_file for entry in committed if entry.segment_file is not None),
     )
+
+
+def is_bad_rows(path: str) -> bool:
+    """Whether a path (relative to the table) is that of a file of bad rows."""
+    return path.startswith(_BAD_RECORDS)
 
 
 def _needed_files(io: FileIO, table: str, entry: StatusEntry) -> tuple[str, ...]:

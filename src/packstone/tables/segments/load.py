@@ -14,6 +14,9 @@ A load is a run. Its folder exists before the status names the load, and is remo
 load that fails is abandoned at once: its entry is removed from the status, and the files that it recorded are removed.
 A load that is killed is abandoned by `recover`, by the next compaction, or by `clean`, from the same records.
 
+One process need not do it all: where Spark itself runs the tasks, one process begins the load, and another one, with
+the results of the tasks, resumes and commits it (`OpenLoad`).
+
 Spark tasks may outlive the action that started them (a speculative copy, a failed job): then a name may be recorded
 whose file appears only later. As long as there is such a name, its record is kept for `clean`.
 """
@@ -31,6 +34,7 @@ import pyarrow as pa
 
 from packstone.errors import (
     CommitUnknownError,
+    ConflictError,
     InvalidInputError,
     PackstoneError,
     RefusedError,
@@ -84,8 +88,8 @@ from packstone.tables.segments.format.segment_file import (
     write_index,
     write_segment_file,
 )
-from packstone.tables.segments.format.status_files import read_latest
-from packstone.tables.segments.leftovers import is_registered, read_created
+from packstone.tables.segments.format.status_files import read_latest, read_retired
+from packstone.tables.segments.leftovers import files_of, is_bad_rows, is_registered, read_attempt, read_created
 from packstone.tables.segments.load_options import LoadOptions, LoadReport
 from packstone.tables.segments.plan import keyed_files, plan_pieces
 from packstone.tables.segments.tasks import (
@@ -111,10 +115,11 @@ if TYPE_CHECKING:
     from packstone.rewrite.load.input_files import LoadFile
     from packstone.rewrite.sorted_merge.spec import WrittenBlockFile
     from packstone.runs.engine import Engine
+    from packstone.runs.liveness import ProcessIdentity
     from packstone.runs.tasks import Progress
     from packstone.storage.fileio import Entry, FileIO
     from packstone.tables.segments.format.properties import Properties
-    from packstone.tables.segments.format.status import TableStatus
+    from packstone.tables.segments.format.status import LoadLabel, TableStatus
     from packstone.tables.segments.tasks import LoadResult
     from packstone.tables.segments.user_verbs import Frames
 
@@ -124,7 +129,7 @@ _ZSTD_LEVEL: Final = 1
 _EXAMPLES: Final = 3
 
 
-MergeAfter: TypeAlias = "Callable[[Engine], Outcome]"
+MergeAfter: TypeAlias = "Callable[[Engine], Outcome | None]"
 
 
 def load_files(
@@ -234,13 +239,82 @@ def load_frame(
     """
     own = engine or frames.engine(frame, io)
     load = Load.plan(io, table, options or LoadOptions(), engine=own, merge=merge)
-    match_columns(pa.schema([(name, pa.null()) for name in frame.columns]), load.schema, source=_FRAME, zone="UTC")
+    _match_frame(frame.columns, load.schema)
 
     def write(session: LoadSession, target: LoadTarget) -> Sequence[LoadResult]:
         session.run.tasks_may_outlive = True
         return frames.write(io, frame, target, what=f"load {table}")
 
     return load.run(write, one_run=False)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenLoad:
+    """A load that one process has begun and another one finishes; it pickles."""
+
+    table: str
+    options: LoadOptions
+    properties: Properties  # those at its begin: its files are written by them, even if the table's are altered
+    run: str = ""
+    target: LoadTarget | None = None  # where tasks write; None: the label is loaded already, so nothing is written
+
+
+def check_frame(io: FileIO, table: str, columns: Sequence[str]) -> None:
+    """Raise InvalidInputError unless a DataFrame with these columns can be loaded."""
+    _match_frame(columns, to_arrow(read_latest(io, table).columns))
+
+
+def _match_frame(columns: Sequence[str], schema: pa.Schema) -> None:
+    match_columns(pa.schema([(name, pa.null()) for name in columns]), schema, source=_FRAME, zone="UTC")
+
+
+def begin_open(io: FileIO, table: str, *, options: LoadOptions, process: ProcessIdentity, stream: str = "") -> OpenLoad:
+    """Begin a load whose tasks another program runs.
+
+    A stream loads one batch at a time: what an earlier batch of the same process left open is abandoned.
+    """
+    load = Load.plan(io, table, options, engine=InlineEngine(io))
+    if stream:
+        abandon_stream(io, table, stream=stream, process=process)
+    return load.begin(process=process, stream=stream)
+
+
+def finish_open(
+    io: FileIO,
+    opened: OpenLoad,
+    results: Sequence[LoadResult],
+    *,
+    engine: Engine,
+    label: str | None = None,
+    merge: MergeAfter | None = None,
+) -> LoadReport:
+    """Commit an open load with the results of the tasks that succeeded; without rows, or on an error, abandon it."""
+    options = replace(opened.options, label=label) if label is not None else opened.options
+    load = Load.plan(io, opened.table, options, engine=engine, merge=merge)
+    load.properties = opened.properties
+
+    def write(session: LoadSession, _: LoadTarget) -> Sequence[LoadResult]:
+        session.run.tasks_may_outlive = True
+        return sorted(results, key=lambda result: result.task)
+
+    return load.run_in(LoadSession(io, opened.table, resumes=opened.run), write, one_run=False)
+
+
+def abandon_open(io: FileIO, table: str, run: str) -> None:
+    """Abandon an open load and remove its files; does nothing if it has ended or wrote nothing."""
+    if not run:
+        return
+    with contextlib.suppress(ConflictError), LoadSession(io, table, resumes=run) as session:
+        session.run.tasks_may_outlive = True
+        session.begin(overwrite=False)
+
+
+def abandon_stream(io: FileIO, table: str, *, stream: str, process: ProcessIdentity) -> None:
+    """Abandon what batches of a streaming query of this process left open."""
+    for entry in read_latest(io, table).loading:
+        info = read_attempt(io, table, entry.attempt)
+        if info is not None and (info.stream, info.process) == (stream, process):
+            abandon_open(io, table, entry.attempt)
 
 
 _SOURCE: Final = "the stream"
@@ -315,13 +389,23 @@ class Load:
 
     def run(self, write: Callable[[LoadSession, LoadTarget], Sequence[LoadResult]], *, one_run: bool) -> LoadReport:
         """Run the load; ``one_run``: there is only one task, so its order is the order of the whole load."""
-        began = time.perf_counter()
-        known = self.status.find_label(self.options.label) if self.options.label is not None else None
+        known = self._find_label()
         if known is not None:
             return self._already_loaded(known.segment)
         self._check_room()
+        return self.run_in(LoadSession(self.io, self.table), write, one_run=one_run)
+
+    def run_in(
+        self,
+        opened: LoadSession,
+        write: Callable[[LoadSession, LoadTarget], Sequence[LoadResult]],
+        *,
+        one_run: bool,
+    ) -> LoadReport:
+        """Run the load in a new session, or in one that another process has begun."""
+        began = time.perf_counter()
         try:
-            with LoadSession(self.io, self.table) as session:
+            with opened as session:
                 report = self._run(session, write, one_run=one_run)
         except LabelTakenError as error:  # another load with this label committed first
             return self._already_loaded(error.facts["segment"])
@@ -333,6 +417,20 @@ class Load:
         if report.segment is None:
             return replace(report, version=read_latest(self.io, self.table).version)
         return self._merge_after(report)
+
+    def begin(self, *, process: ProcessIdentity, stream: str = "") -> OpenLoad:
+        """Register the load and leave it open: other processes write its files, and one of them finishes it.
+
+        ``process`` is the one whose death ends the load.
+        """
+        if self._find_label() is not None:
+            return OpenLoad(table=self.table, options=self.options, properties=self.properties)
+        self._check_room()
+        with LoadSession(self.io, self.table, process=process, stream=stream) as session:
+            _, target = self._register(session, one_run=False)
+            session.leave_open()
+        run = session.attempt
+        return OpenLoad(table=self.table, options=self.options, properties=self.properties, run=run, target=target)
 
     def run_units(self, session: LoadSession, context: LoadContext, units: Sequence[LoadUnit]) -> Sequence[LoadResult]:
         """Load pieces of files with the engine; each unit is a task, and its number is its position in the load."""
@@ -361,13 +459,7 @@ class Load:
         *,
         one_run: bool,
     ) -> LoadReport:
-        segment = session.begin(overwrite=self.options.overwrite)
-        folder = f"{self.table}/{segment_folder(segment)}"
-        self.io.make_dirs(folder)
-        merges = self.properties.sort_scope is SortScope.GLOBAL_SORT and not one_run
-        target = self._target(
-            session, segment, folder=session.run.staging(1, 2) if merges else folder, is_staged=merges
-        )
+        segment, target = self._register(session, one_run=one_run)
         results = write(session, target)
         for result in results:
             raise_failure(result)
@@ -376,10 +468,20 @@ class Load:
             self._check_not_all_bad(results, bad_rows)
             return self._empty()
         runs = [result.files for result in results if result.files]
-        if merges:
-            output = self._output(folder)
+        if target.is_staged:
+            output = self._output(f"{self.table}/{segment_folder(segment)}")
             runs = [merge_sorted_runs(session, runs, schema=self.schema, output=output, load=self)]
         return self._commit(session, segment, runs, results=results)
+
+    def _register(self, session: LoadSession, *, one_run: bool) -> tuple[SegmentId, LoadTarget]:
+        """Register the load, and return where its tasks write."""
+        segment = session.begin(overwrite=self.options.overwrite)
+        folder = f"{self.table}/{segment_folder(segment)}"
+        self.io.make_dirs(folder)
+        merges = self.properties.sort_scope is SortScope.GLOBAL_SORT and not one_run
+        if merges:
+            folder = session.run.staging(1, 2)
+        return segment, self._target(session, segment, folder=folder, is_staged=merges)
 
     def _target(self, session: LoadSession, segment: SegmentId, *, folder: str, is_staged: bool) -> LoadTarget:
         bad_folder = bad_records_folder(self.table, segment, session.attempt)
@@ -484,6 +586,9 @@ class Load:
             rows=sum(file.rows for file in files),
             data_bytes=sum(file.size_bytes for file in files),
         )
+
+    def _find_label(self) -> LoadLabel | None:
+        return None if self.options.label is None else self.status.find_label(self.options.label)
 
     def _check_room(self) -> None:
         copies = 2 if self.properties.sort_scope is SortScope.GLOBAL_SORT else 1
@@ -614,15 +719,27 @@ def _run(session: LoadSession, units: Sequence[MergeUnit], load: _Load) -> Itera
 class LoadSession:
     """A running load, from its first record to its last; use it as a context manager."""
 
-    def __init__(self, io: FileIO, table: str) -> None:
+    def __init__(
+        self,
+        io: FileIO,
+        table: str,
+        *,
+        process: ProcessIdentity | None = None,
+        stream: str = "",
+        resumes: str | None = None,
+    ) -> None:
         self.io, self.table = io, table
         self._clock = system_clock()
+        self._is_resumed, self._is_left_open = resumes is not None, False
         self.run = Run(
             io,
             table,
             state=find_state_folder(io, table),
             family="segments",
             command="load",
+            id=resumes,
+            process=process,
+            stream=stream,
             is_half_done=lambda run: is_registered(io, table, run),
         )
         self._segment: SegmentId | None = None
@@ -634,10 +751,20 @@ class LoadSession:
         return self.run.id
 
     def __enter__(self) -> Self:
-        self.run.__enter__()
+        if self._is_resumed:
+            self.run.resume()
+        else:
+            self.run.__enter__()
         return self
 
+    def leave_open(self) -> None:
+        """Leave the load open at the end of the block, for another process that resumes it."""
+        self._is_left_open = True
+
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, *_: object) -> None:
+        if self._is_left_open and error is None:
+            self.run.leave_open()
+            return
         try:
             with finish_first():
                 self._end(error)
@@ -656,6 +783,8 @@ class LoadSession:
 
     def begin(self, *, overwrite: bool) -> SegmentId:
         """Register the load in the status and return its id, which no other segment ever gets."""
+        if self._is_resumed:
+            return self._find_registration()
         check_no_lost_load(self.io, self.table)
         status = commit_edit(
             self.io,
@@ -666,6 +795,16 @@ class LoadSession:
         )
         entry = status.find_load(self.attempt)
         assert entry is not None  # the commit has just added it
+        self._segment = entry.id
+        return entry.id
+
+    def _find_registration(self) -> SegmentId:
+        entry = read_latest(self.io, self.table).find_load(self.attempt)
+        if entry is None:
+            raise ConflictError(
+                f"The load {self.attempt} was abandoned: another command took its process for dead. Load again.",
+                attempt=self.attempt,
+            )
         self._segment = entry.id
         return entry.id
 
@@ -694,17 +833,27 @@ class LoadSession:
     def _abandon(self) -> None:
         """Remove the load from the status, and the files it created; if that fails, `clean` does it later."""
         with contextlib.suppress(OSError, PackstoneError):
-            commit_edit(
+            status = commit_edit(
                 self.io,
                 self.table,
                 lambda status: abandon_attempt(status, attempt=self.attempt, now_ms=self._clock.now_ms()),
                 clock=self._clock,
                 operation="abandon-load",
             )
+            if self._is_resumed:
+                self._keep_published(status)
             if not self.run.keep_evidence:
                 self._remove_unpublished()
             if self._segment is not None:
                 self.io.remove_empty_dir(f"{self.table}/{segment_folder(self._segment)}")
+
+    def _keep_published(self, status: TableStatus) -> None:
+        """Keep the files of a load that is visible: the process that committed it was killed before it could end it."""
+        for entry in (*status.live, *read_retired(self.io, self.table, status)):
+            if entry.attempt == self.attempt and entry.segment_file is not None:
+                bad_rows = (path for path in read_created(self.io, self.table, self.attempt) if is_bad_rows(path))
+                kept = (*files_of(self.io, self.table, entry), *bad_rows)
+                self.run.note_published(f"{self.table}/{path}" for path in kept)
 
     def _remove_unpublished(self) -> None:
         with contextlib.suppress(OSError, PackstoneError):
