@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final
 
 from sqlalchemy import (
     URL,
@@ -31,7 +31,14 @@ from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, Program
 from sqlalchemy.sql import quoted_name
 
 from packstone.errors import InvalidInputError, UnavailableError
-from packstone.history.connect import connect_args, display_url, with_driver, with_password, without_secrets
+from packstone.history.connect import (
+    OpenDatabase,
+    connect_args,
+    display_url,
+    with_driver,
+    with_password,
+    without_secrets,
+)
 from packstone.history.formats import FormatTable
 from packstone.model.metastore import FormatRecord, PartitionFacts, StorageFacts, TableFacts
 from packstone.runs.clock import now_utc
@@ -39,7 +46,6 @@ from packstone.storage.location import is_store_root, is_table_name, split_store
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
-    from types import TracebackType
 
     from packstone.model.metastore import RefreshCounts, SeenFormat
 
@@ -82,13 +88,13 @@ PAGE: Final = 2_000
 _STORAGE = (SDS.c.sd_id, SDS.c.serde_id, SDS.c.location, SDS.c.input_format, SDS.c.num_buckets, SERDES.c.slib)
 
 
-class MetastoreDatabase:
+class MetastoreDatabase(OpenDatabase):
     """An open metastore, for reading only."""
 
-    __slots__ = ("_engine",)
+    __slots__ = ()
 
     def __init__(self, address: str) -> None:
-        self._engine: Engine = open_metastore_engine(address)
+        super().__init__(open_metastore_engine(address))
 
     @property
     def key(self) -> str:
@@ -176,18 +182,6 @@ class MetastoreDatabase:
         with one_sentence(self._engine), self._engine.connect() as connection:
             row = connection.execute(by_table).first() or connection.execute(by_partition).first()
         return f"{row[0]}.{row[1]}" if row is not None else None
-
-    def close(self) -> None:
-        """Close all connections."""
-        self._engine.dispose()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
 
 def _owners(on: Any) -> Select[tuple[Any, ...]]:

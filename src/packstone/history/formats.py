@@ -9,37 +9,29 @@ from __future__ import annotations
 
 from dataclasses import asdict, fields
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
-from sqlalchemy import Connection, Engine, RowMapping, String, bindparam, delete, insert, select, update
+from sqlalchemy import Connection, RowMapping, String, bindparam, delete, insert, select, update
 
-from packstone.history.connect import WRITES, make_engine, one_sentence, parse_url
-from packstone.history.schema import FORMATS, migrate
+from packstone.history.connect import WRITES, OpenDatabase, one_sentence
+from packstone.history.schema import FORMATS, open_migrated
 from packstone.model.metastore import FormatRecord, RefreshCounts, SeenFormat, digest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from datetime import datetime
-    from types import TracebackType
 
 PAGE = 2_000
 _FIELDS = tuple(one.name for one in fields(FormatRecord))
 
 
-class FormatTable:
+class FormatTable(OpenDatabase):
     """The table in an open history database."""
 
-    __slots__ = ("_engine",)
+    __slots__ = ()
 
     def __init__(self, url: str) -> None:
-        parsed = parse_url(url)
-        self._engine: Engine = make_engine(parsed)
-        try:
-            with one_sentence(parsed):
-                migrate(self._engine)
-        except BaseException:
-            self._engine.dispose()
-            raise
+        super().__init__(open_migrated(url))
 
     def refresh(
         self, records: Iterable[FormatRecord], *, metastore: str, clock: Callable[[], datetime]
@@ -75,24 +67,12 @@ class FormatTable:
         """Return rows by location; give every spelling of it."""
         return self._read(select(FORMATS).where(FORMATS.c.location_key.in_([digest(one) for one in locations])))
 
-    def close(self) -> None:
-        """Close all connections."""
-        self._engine.dispose()
-
     def _write(self) -> Any:
         return self._engine.execution_options(**{WRITES: True}).begin()
 
     def _read(self, query: Any) -> tuple[SeenFormat, ...]:
         with one_sentence(self._engine.url), self._engine.connect() as connection:
             return tuple(_seen(row) for row in connection.execute(query).mappings())
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
 
 def _write_page(connection: Connection, page: list[FormatRecord], *, now: datetime) -> RefreshCounts:

@@ -49,7 +49,7 @@ from sqlalchemy import (
 )
 
 from packstone.errors import InvalidInputError, UnavailableError
-from packstone.history.connect import WRITES, display_url
+from packstone.history.connect import WRITES, display_url, make_engine, one_sentence, parse_url
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -189,6 +189,19 @@ LOCK_SECONDS = 50  # less than ANSWER_SECONDS of connect.py, after which a serve
 _LOCK_NUMBER = 0x7061636B  # "pack"; any number that other programs are unlikely to lock
 
 _VERSIONS = table(VERSION_TABLE, column("version_num", String))
+
+
+def open_migrated(url: str) -> Engine:
+    """Open the database at ``url``, creating or upgrading its tables as needed."""
+    parsed = parse_url(url)
+    engine = make_engine(parsed)
+    try:
+        with one_sentence(parsed):
+            migrate(engine)
+    except BaseException:
+        engine.dispose()
+        raise
+    return engine
 
 
 def migrate(engine: Engine) -> None:

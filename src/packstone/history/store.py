@@ -10,15 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
-from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, TypeVar
 
 import platformdirs
 from sqlalchemy import (
     URL,
     ColumnElement,
     Connection,
-    Engine,
     RowMapping,
     String,
     Table,
@@ -31,8 +29,8 @@ from sqlalchemy import (
 from sqlalchemy.exc import DBAPIError, IntegrityError
 
 from packstone.errors import InvalidInputError
-from packstone.history.connect import WRITES, display_url, is_server, make_engine, one_sentence, parse_url
-from packstone.history.schema import FILES, RUN_ID_CHARS, RUNS, SKIPS, UNITS, migrate
+from packstone.history.connect import WRITES, OpenDatabase, display_url, is_server, one_sentence
+from packstone.history.schema import FILES, RUN_ID_CHARS, RUNS, SKIPS, UNITS, open_migrated
 from packstone.model.run_record import RunFacts, RunRecord, SkipRecord, UnitRecord, to_utc
 from packstone.model.sizes import parse_duration
 from packstone.model.times import parse_moment
@@ -67,24 +65,13 @@ def default_history_url() -> str:
 
 def open_history(url: str) -> RunHistory:
     """Open the history at ``url``, creating or upgrading it as needed."""
-    parsed = parse_url(url)
-    engine = make_engine(parsed)
-    try:
-        with one_sentence(parsed):
-            migrate(engine)
-    except BaseException:
-        engine.dispose()
-        raise
-    return RunHistory(engine)
+    return RunHistory(open_migrated(url))
 
 
-class RunHistory:
+class RunHistory(OpenDatabase):
     """An open history database; threads may share the object, processes open their own."""
 
-    __slots__ = ("_engine",)
-
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
+    __slots__ = ()
 
     def record_run(
         self, run: RunRecord, units: tuple[UnitRecord, ...] = (), skips: tuple[SkipRecord, ...] = ()
@@ -195,18 +182,6 @@ class RunHistory:
                     raise
         with self._engine.execution_options(**{WRITES: True}).begin() as connection:
             return write(connection)
-
-    def close(self) -> None:
-        """Close all connections; the object cannot be used afterwards."""
-        self._engine.dispose()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     def __str__(self) -> str:
         """Return the address without its password."""
