@@ -207,13 +207,20 @@ class SegmentLake:
 
     def count(self, version=None):
         """Rows with how often they occur, as DuckDB reads them, without the deleted ones."""
+        return Counter(self._by_duckdb(version, lambda answer: answer.fetchall()) or ())
+
+    def live_rows(self, version=None):
+        """The rows as an Arrow table, as DuckDB reads them, without the deleted ones; None if there is no file."""
+        return self._by_duckdb(version, lambda answer: answer.to_arrow_table())
+
+    def _by_duckdb(self, version, fetch):
         found = self.files(version=version)
         if not found:
-            return Counter()
+            return None
         gone = {path: at for one in self.live(version).values() for path, at in self.deleted(one).items()}
         with duckdb.connect() as connection:
             if not gone:
-                return Counter(connection.execute("select * from read_parquet(?)", [found]).fetchall())
+                return fetch(connection.sql("select * from read_parquet(?)", params=[found]))
             pairs = [(path, at) for path, some in gone.items() for at in some]
             columns = {"path": [path for path, _ in pairs], "position": pa.array([at for _, at in pairs], pa.int64())}
             connection.register("gone", pa.table(columns))
@@ -221,7 +228,7 @@ class SegmentLake:
                 select * exclude (filename, file_row_number)
                 from read_parquet(?, filename = true, file_row_number = true) as rows
                 where not exists (from gone where path = filename and position = file_row_number)"""
-            return Counter(connection.execute(query, [found]).fetchall())
+            return fetch(connection.sql(query, params=[found]))
 
     def deleted(self, entry):
         """The positions of the deleted rows of an entry, by data file."""

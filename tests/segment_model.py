@@ -19,7 +19,6 @@ from collections import Counter
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 from segment_lake import SegmentLake, text_id, to_rows
@@ -32,6 +31,7 @@ from packstone.runs.engine import InlineEngine
 from packstone.runs.liveness import ProcessIdentity
 from packstone.storage.faulty import FaultyFileIO
 from packstone.storage.local import LocalFileIO
+from packstone.tables.segments.delete_rows import delete_matching
 from packstone.tables.segments.format.columns import parse_columns, to_arrow
 from packstone.tables.segments.load import load_batches, load_files
 from packstone.tables.segments.load_options import LoadOptions
@@ -58,6 +58,17 @@ _POOLS = {
     "raw": (b"", b"\x00\xff", b"\xff" * 300, None),
     "tags": ([], ["a", None], None, ["b"]),
 }
+# Filters, and the rows for which they are true: null is not, and NaN is greater than every number.
+ROW_FILTERS = (
+    ("id >= 6", lambda row: row["id"] is not None and row["id"] >= 6),
+    ("name = 'a' OR id = 2", lambda row: row["name"] == "a" or row["id"] == 2),
+    ("NOT (ok OR id > 1)", lambda row: row["ok"] is False and row["id"] is not None and row["id"] <= 1),
+    ("price > 1.5", lambda row: row["price"] is not None and not row["price"] <= 1.5),
+    ("id IS NULL AND day IS NOT NULL", lambda row: row["id"] is None and row["day"] is not None),
+    ("cost < 0", lambda row: row["cost"] is not None and row["cost"] < 0),
+    ("id = 77", lambda row: False),
+    ("true", lambda row: True),
+)
 _HALF_NAME = ".new-" + "h" * 8  # as the local store names a file that is not whole yet
 
 
@@ -254,7 +265,7 @@ class SegmentModel:
     def look_back(self, version):
         """The product shows the rows that a version had, to a filter too, and finds no damage in it."""
         status, table = self._status(version), Table(self.table)
-        contents = [self._read(one["segment_file"])["rows"] for one in status["live"].values()]
+        contents = [self._read_live(one)["rows"] for one in status["live"].values()]
         wanted = Counter(repr(row) for rows in contents for row in rows)
         found = table.scan(version=version).to_arrow().cast(ARROW)
         assert Counter(repr(as_tuple(row)) for row in found.to_pylist()) == wanted
@@ -279,6 +290,22 @@ class SegmentModel:
         )
         assert report is None or old, "something was deleted, and nothing is so old"
         self._settle_delete(old)
+
+    def delete_rows(self, which, *, crash=None):
+        """Delete rows by one of some filters: all of them in every segment, or none."""
+        where, is_gone = ROW_FILTERS[which % len(ROW_FILTERS)]
+        before = self.lake.versions()[-1]
+        report = self._run(lambda io: delete_matching(io, self.table, where), crash)
+        status = self.lake.status()
+        is_done = status["version"] > before and status["operation"] == "delete-rows"
+        gone = [row for held in self.held.values() for row in held.rows if is_gone(as_dict(row))]
+        assert report is None or is_done == bool(gone), "a delete that came to its end did nothing, or too much"
+        assert report is None or report.rows == len(gone)
+        if is_done:
+            for held in self.held.values():
+                held.rows = [row for row in held.rows if not is_gone(as_dict(row))]
+            self._drop([one for one, held in self.held.items() if not held.rows])
+            self._note()
 
     def alter(self, changes, *, crash=None):
         """Change properties."""
@@ -371,7 +398,7 @@ class SegmentModel:
         live = self.lake.live()
         assert set(live) == set(self.held)
         for segment, held in self.held.items():
-            assert Counter(map(repr, self._read(live[segment]["segment_file"])["rows"])) == Counter(
+            assert Counter(map(repr, self._read_live(live[segment])["rows"])) == Counter(
                 map(repr, map(as_tuple, held.rows))
             ), segment
             newest_ms = live[segment]["newest_load_ms"]
@@ -382,12 +409,10 @@ class SegmentModel:
         self._check_ids()
 
     def _read_with_duckdb(self):
-        files = self.lake.files()
-        if not files:
+        found = self.lake.live_rows()
+        if found is None:
             return Counter()
-        with duckdb.connect() as connection:
-            found = connection.read_parquet(files).to_arrow_table().cast(ARROW)
-        return Counter(repr(as_tuple(row)) for row in found.to_pylist())
+        return Counter(repr(as_tuple(row)) for row in found.cast(ARROW).to_pylist())
 
     def kept(self):
         """The versions that count."""
@@ -404,9 +429,9 @@ class SegmentModel:
             written = status["written_ms"]
             prints = [0, 0]
             for entry in status["live"].values():
-                content = self._read(entry["segment_file"])
+                content = self._read_live(entry)
                 prints = [prints[0] + content["print"][0], prints[1] + content["print"][1]]
-                assert entry["rows"] == content["print"][0]
+                assert entry["rows"] - entry["deleted_rows"] == content["print"][0]
                 files |= content["files"]
             found = (prints[0], prints[1] % 2**64)
             if version not in self.versions:
@@ -458,8 +483,24 @@ class SegmentModel:
             check_index(self.lake.path, content, tables)
             rows = [as_tuple(row) for table in tables for row in table.to_pylist()]
             files = {(file["path"], file["size_bytes"]) for file in content["files"]}
-            self._content[name] = {"rows": rows, "print": rows_print(rows), "files": files}
+            counts = {file["path"]: file["rows"] for file in content["files"]}
+            self._content[name] = {"rows": rows, "print": rows_print(rows), "files": files, "counts": counts}
         return self._content[name]
+
+    def _read_live(self, entry):
+        """The same without the deleted rows of an entry; a delete file never changes either."""
+        whole = self._read(entry["segment_file"])
+        if entry["delete_file"] is None:
+            return whole
+        if entry["delete_file"] not in self._content:
+            deleted, kept, first = self.lake.deleted(entry), [], 0
+            for path, count in whole["counts"].items():
+                gone = set(deleted.get(str(self.lake.path / path), ()))
+                assert all(at < count for at in gone)
+                kept += [row for at, row in enumerate(whole["rows"][first : first + count]) if at not in gone]
+                first += count
+            self._content[entry["delete_file"]] = {**whole, "rows": kept, "print": rows_print(kept)}
+        return self._content[entry["delete_file"]]
 
     def check_cleaned(self, now_ms):
         """Nothing whose retention has expired is left: no version, no segment, no trash, nothing that nobody names."""
@@ -507,6 +548,8 @@ class SegmentModel:
         assert status["running"] == []
         assert all(entry["segment_file"] for entry in status["entries"]), "a dead load is still in the status"
         self.check_named({one["segment_file"] for one in self.lake.live().values()})
+        deletes = {one["delete_file"] for one in self.lake.live().values()} - {None}
+        assert set(self._names("deletes")) == deletes, "delete files that nobody names"
         assert self._names("trash") == []
         assert self.lake.open_runs() == []
         assert not list(self.lake.runs().parent.glob("staging/*"))
@@ -550,6 +593,11 @@ def stream(rows, spoil, meddle):
 def as_tuple(row):
     """A row in one spelling."""
     return row if isinstance(row, tuple) else tuple(row.values())
+
+
+def as_dict(row):
+    """A row by the names of its columns."""
+    return row if isinstance(row, dict) else dict(zip(ARROW.names, row, strict=True))
 
 
 def rows_print(rows):

@@ -30,7 +30,7 @@ ALTERS = st.sampled_from(
 )
 SECONDS = st.sampled_from([0, 60, 2 * 3600, 2 * 86_400, 10 * 86_400])
 MEDDLES = st.sampled_from(
-    [None, None, "load", "overwrite", "delete", "minor", "major", "clean", "clean later", "alter"]
+    [None, None, "load", "overwrite", "delete", "delete rows", "minor", "major", "clean", "clean later", "alter"]
 )
 
 
@@ -138,6 +138,11 @@ class SegmentMachine(RuleBasedStateMachine):
         kept = self.model.kept()
         self.model.look_back(kept[which % len(kept)])
 
+    @rule(which=st.integers(0, 7) | st.integers(0, 6), crash=CRASHES)
+    def delete_rows(self, which, crash):
+        """Delete rows by a filter."""
+        self.model.delete_rows(which, crash=crash)
+
     @rule(changes=ALTERS, crash=CRASHES)
     def alter(self, changes, crash):
         """Change properties."""
@@ -172,6 +177,7 @@ class SegmentMachine(RuleBasedStateMachine):
             "load": lambda: model.load(make_rows(seed + 1, 3)),
             "overwrite": lambda: model.load(make_rows(seed + 1, 3), overwrite=True),
             "delete": (lambda: model.delete([held[seed % len(held)]])) if held else None,
+            "delete rows": lambda: model.delete_rows(seed),
             "minor": lambda: model.compact(any_options("minor")),
             "major": lambda: model.compact(any_options("major")),
             "clean": model.clean,
