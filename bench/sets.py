@@ -3,7 +3,7 @@
     python bench/sets.py <folder> [A,B,duckdb]
 
 A       what Spark writes: 300 files of 10,000 rows in one folder, 13 columns, with Spark's defaults (snappy,
-        dictionaries, INT96): texts of few, some and many values, decimals, nulls, a list and a struct
+        dictionaries, INT96): texts of few, some and many values, decimals, nulls, a list and a struct; 98 MB
 B       tiny files in many partitions: flights of 2013 by day, written hour by hour by Spark; 365 partitions of 13 files
         of 71 rows, 19 columns, 8 KB each
 duckdb  1,000 files of 10,000 rows in one folder, 9 columns, written by DuckDB, mostly without dictionaries
