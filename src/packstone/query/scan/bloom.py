@@ -21,7 +21,6 @@ import pyarrow.types as pt
 
 from packstone.query.filter.expression import And, Compare, Expression, OneOf, Op, Or, ValueSet
 from packstone.rewrite.formats.parquet_thrift import Struct, read_struct
-from packstone.rewrite.sorted_merge.block_facts import leaf_numbers
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -71,10 +70,15 @@ class BloomTest:
 
     def _leaves(self) -> dict[str, int]:
         """The number of the column chunk of each column whose bloom filter can be checked."""
-        numbers, schema, found = leaf_numbers(self.footer.schema), self.footer.schema, {}
+        numbers, schema, found = self.footer.leaves, self.footer.schema, {}
         for column in self.filter_schema:
             name = self.sources.get(column.name)
-            if name in numbers and schema.field(name).type == column.type and _is_exact(column.type):
+            if (
+                name is not None
+                and name in numbers
+                and schema.field(name).type == column.type
+                and _is_exact(column.type)
+            ):
                 found[column.name] = numbers[name]
         return found
 

@@ -55,7 +55,6 @@ from packstone.rewrite.formats.parquet_thrift import (
     read_varint,
     write_struct,
 )
-from packstone.rewrite.sorted_merge.block_facts import leaf_numbers
 
 if TYPE_CHECKING:
     from packstone.query.scan.caches import LruCache
@@ -123,7 +122,7 @@ class DictionaryTest:
     def _find_chunks(self, column: str) -> _Chunks | None:
         """The column in the file; None if it is nested or absent there, or has another type."""
         source, kind = self.sources.get(column), self.filter_schema.field(column).type
-        leaf = None if source is None else leaf_numbers(self.footer.schema).get(source)
+        leaf = None if source is None else self.footer.leaves.get(source)
         if source is None or leaf is None or self.footer.schema.field(source).type != kind:
             return None
         return _Chunks(footer=self.footer, leaf=leaf, kind=kind, value_us=self.footer.value_us([source]))

@@ -86,7 +86,7 @@ class ScannedFile:
 
     def _bounds_index(self, expression: Expression) -> pa.Table:
         """The statistics of the filter's columns as an index of a segment; they omit NaN, so it may be anywhere."""
-        leaves, rows = leaf_numbers(self.footer.schema), pa.array(self.footer.group_rows, pa.int64())
+        leaves, rows = self.footer.leaves, pa.array(self.footer.group_rows, pa.int64())
         columns: dict[str, pa.Array] = {"rows": rows}
         for name in columns_of(expression):
             source = self.sources.get(name)
@@ -315,6 +315,7 @@ class Footer:
 
     metadata: pq.FileMetaData
     schema: pa.Schema
+    leaves: Mapping[str, int]  # the number of the column chunk of each column that is not nested
     group_rows: tuple[int, ...]
     widths: Mapping[str, int]  # approximate bytes of a decoded value, by column
     coded: frozenset[str]  # text columns that are dictionary-encoded, judging by their size
@@ -340,12 +341,14 @@ class Footer:
             if stored <= _CODE_BYTES * values and chunk.has_dictionary_page:
                 coded.add(one.name)
         rows = tuple(metadata.row_group(at).num_rows for at in range(metadata.num_row_groups))
-        return cls(metadata=metadata, schema=schema, group_rows=rows, widths=widths, coded=frozenset(coded))
+        return cls(
+            metadata=metadata, schema=schema, leaves=leaves, group_rows=rows, widths=widths, coded=frozenset(coded)
+        )
 
     @property
     def nbytes(self) -> int:
         """Approximate memory use."""
-        return int(self.metadata.serialized_size) * _PARSED_RATIO + 8 * len(self.group_rows) + 100 * len(self.widths)
+        return int(self.metadata.serialized_size) * _PARSED_RATIO + 8 * len(self.group_rows) + 200 * len(self.widths)
 
     def row_bytes(self, names: Iterable[str]) -> int:
         """Approximate bytes of a decoded row of these columns."""
