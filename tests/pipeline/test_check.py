@@ -48,6 +48,7 @@ def made(tmp_path_factory):
     ids = tuple(one.id for one in read_latest(IO, str(path)).live[:3])
     table.compact(packstone.SegmentOptions(strategy="custom", ids=ids))
     table.segments.load(rows(5000))
+    table.segments.delete_rows("id >= 5100 AND id < 5200")
     return path
 
 
@@ -82,7 +83,7 @@ def test_a_sound_table(made):
     before = sorted(made.parent.rglob("*"))
     assert damaged(made) == damaged(made, deep=True) == damaged(made, version=20) == []
     report = packstone.open(str(made)).check(deep=True)
-    assert (report.rows, report.version) == (17 * 100 + 3000, read_latest(IO, str(made)).version)
+    assert (report.rows, report.version) == (17 * 100 + 3000 - 100, read_latest(IO, str(made)).version)
     assert sorted(made.parent.rglob("*")) == before
     with pytest.raises(InvalidInputError, match="has no version 999"):
         packstone.open(str(made)).check(version=999)
@@ -90,7 +91,10 @@ def test_a_sound_table(made):
 
 @pytest.mark.parametrize(
     "pattern",
-    ["Fact/*/*.parquet", "Metadata/segments/*", "Metadata/index/*", "Metadata/entries/*", "Metadata/status/*"],
+    [
+        *("Fact/*/*.parquet", "Metadata/segments/*", "Metadata/index/*"),
+        *("Metadata/entries/*", "Metadata/status/*", "Metadata/deletes/*"),
+    ],
 )
 def test_a_missing_or_changed_file_of_a_segment_table(copy, pattern):
     """A file that is lost, cut, or has a flipped bit is named, and no other one."""
@@ -135,6 +139,8 @@ def test_a_bloom_filter_that_lost_a_bit(copy):
 
 def is_needed(table, path, live):
     """Whether the newest version names a file, or it is the head of a version."""
+    if path.parent.name == "deletes":
+        return True
     if path.parent.name in ("status", "entries"):
         return path.name != files_of(table, "Metadata/status/*")[-1].name
     if path.suffix == ".parquet":
@@ -181,7 +187,7 @@ def flip_everywhere(made, tmp_path, *, flips, seed):
     rng, table = random.Random(seed), shutil.copytree(made, tmp_path / "flips")
     kinds = [files_of(table, f"{kind}/**/*") for kind in ("Fact", *(f"Metadata/{one}" for one in METADATA))]
     kinds = [files for files in [*kinds, [table / "Metadata" / "latest"]] if files]
-    assert len(kinds) >= 6
+    assert len(kinds) >= 7
     wanted = read_all(table)
     for number in range(flips):
         path = rng.choice(kinds[number % len(kinds)])
