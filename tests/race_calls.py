@@ -70,7 +70,7 @@ def race_reads(_, path, seconds):
     return {"reads": reads, "gone": gone}
 
 
-_WHATS = ("load", "load", "load", "load", "delete", "compact", "compact", "restore", "clean", "overwrite")
+_WHATS = ("load", "load", "load", "load", "delete", "rows", "compact", "compact", "restore", "clean", "overwrite")
 
 
 def live_through(io, path, seed, log, most):
@@ -96,6 +96,10 @@ def live_through(io, path, seed, log, most):
             chosen = rng.choice(live)
             note(what, sorted({one // ROWS for one in lake.read(chosen).column("id").to_pylist()}))
             table.segments.delete(ids=[SegmentId.parse(chosen)])
+        elif what == "rows" and live:
+            first = rng.choice(sorted(lake.count()))[0] // ROWS
+            note("delete", [first])
+            table.segments.delete_rows(f"id >= {first * ROWS} AND id < {(first + 1) * ROWS}")
         elif what == "compact":
             note(what, [])
             outcome = table.compact(SegmentOptions(strategy=rng.choice(["minor", "major"])))
