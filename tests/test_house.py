@@ -19,7 +19,7 @@ SOURCE = ROOT / "src" / "packstone"
 
 # Ratchets: lower them with the change that lowers the number.
 MODULES = 282
-SINGLE_IMPORTERS = 41
+SINGLE_IMPORTERS = 38
 NOQA = 92
 HIVE_COMPACTION_MODULES = 105
 COMPACT_OPTIONS = 28
