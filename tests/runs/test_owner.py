@@ -2,6 +2,8 @@
 
 import os
 import socket
+import subprocess
+import sys
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -212,3 +214,21 @@ def test_an_owner_file_that_a_power_cut_emptied(folder, left):
     (Path(folder) / "000001.json").write_bytes(left)
     number, before = succeed(IO, folder, owner(folder), what="dt=1", now_seconds=time.time())
     assert (number, isinstance(before, UnknownOwner)) == (2, True)
+
+
+def test_the_driver_above_a_worker_is_found(tmp_path):
+    """The nearest process above that runs the program, however many others are between; else the direct parent."""
+    driver = tmp_path / "java"
+    driver.symlink_to(sys.executable)
+    ask = "from packstone.runs.liveness import ProcessIdentity as P; print(P.parent('java').pid, P.parent('nix').pid)"
+    between = (
+        f"import os, subprocess, sys; print(os.getpid(), flush=True); subprocess.run([sys.executable, '-c', {ask!r}])"
+    )
+    above = (
+        "import os, subprocess; print(os.getpid(), flush=True); "
+        f"subprocess.run([{sys.executable!r}, '-c', {between!r}], env=os.environ)"
+    )
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    done = subprocess.run([str(driver), "-c", above], env=environment, capture_output=True, text=True, check=True)
+    top, middle, found, parent = map(int, done.stdout.split())
+    assert (found, parent) == (top, middle)
