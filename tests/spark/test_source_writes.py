@@ -157,6 +157,45 @@ def test_sql_reads_and_writes(spark, tmp_path):
     assert rows_of(path) == Counter([7, 10, 11])
 
 
+@pytest.fixture
+def batches(tmp_path):
+    """Write batches of a stream as Spark's processes do: one sends a writer to tasks, another one commits."""
+    import pyarrow as pa
+    from pyspark import cloudpickle
+    from pyspark.sql.datasource import CaseInsensitiveDict
+    from pyspark.sql.types import LongType, StructField, StructType
+
+    from pyspark_packstone import DefaultSource
+
+    options = CaseInsensitiveDict({"path": str(tmp_path / "t"), "checkpointLocation": str(tmp_path / "checkpoint")})
+    schema = StructType([StructField("id", LongType())])
+
+    def write(number, ids, *, fails=False):
+        sent = cloudpickle.dumps(DefaultSource(options).streamWriter(schema, overwrite=False))
+        rows = pa.record_batch({"id": ids})
+        message = cloudpickle.loads(sent)._load.write(iter([rows]), query="q")
+        committer = DefaultSource(options).streamWriter(schema, overwrite=False)
+        if fails:
+            committer.abort([None], number)
+        else:
+            committer.commit([cloudpickle.loads(cloudpickle.dumps(message))], number)
+
+    return write
+
+
+def test_a_batch_counts_once(batches, tmp_path):
+    """A batch that is committed again is a no-op, one whose tasks all failed leaves nothing, and its retry counts."""
+    path = tmp_path / "t"
+    batches(0, [1, 2])
+    batches(0, [1, 2])
+    batches(1, [3], fails=True)
+    assert rows_of(path) == Counter([1, 2])
+    assert left_over(path) == ([], [])
+    batches(1, [3])
+    assert rows_of(path) == Counter([1, 2, 3])
+    assert left_over(path) == ([], [])
+
+
 STREAM = """
 import os, sys
 from pyspark.sql import SparkSession

@@ -382,6 +382,9 @@ def _driver() -> ProcessIdentity:
     return ProcessIdentity.parent(_JVM)
 
 
+_keepers: list[subprocess.Popen[bytes]] = []  # those that this process has started
+
+
 def _start_keeper(io: FileIO, load: OpenLoad) -> ProcessIdentity | None:
     """Start the process that touches the heartbeat of an open load until it ends, for other hosts."""
     if not load.run:
@@ -391,6 +394,8 @@ def _start_keeper(io: FileIO, load: OpenLoad) -> ProcessIdentity | None:
     assert keeper.stdin is not None
     with keeper.stdin as pipe:
         pipe.write(pickle.dumps((io, find_state_folder(io, load.table), load.run)))
+    _keepers[:] = [one for one in _keepers if one.poll() is None]  # Spark uses this process for further writes
+    _keepers.append(keeper)
     return ProcessIdentity.of(keeper.pid)
 
 
