@@ -171,7 +171,7 @@ def test_inputs_that_are_gone_or_cleaned_are_not_made_live(lake):
     path = lake.path / "Metadata/segments" / name
     content = path.read_bytes()
     path.unlink()
-    with pytest.raises(RefusedError, match=f"Segment 3 cannot be made live again: Its segment file {name} is gone"):
+    with pytest.raises(RefusedError, match=f"Segment 3 cannot be made live again: .*/{name} is gone"):
         restore(lake, run)
     path.write_bytes(content)
     segment_clean(IO, lake.table, days=8)
