@@ -75,7 +75,7 @@ class HdfsCluster:
         """Stop both, or those named; ``kill`` gives them no chance to say so."""
         if not names:
             self.proxy.close()
-        for name in names or ("datanode", "namenode"):
+        for name in names or sorted(self._running):
             process = self._running.pop(name, None)
             if process is not None:
                 process.send_signal(signal.SIGKILL if kill else signal.SIGTERM)
@@ -85,10 +85,10 @@ class HdfsCluster:
         """Wait until the NameNode is out of safe mode and knows a DataNode, as far as they run."""
         until = time.monotonic() + UP_SECONDS
         ports = {"namenode": self.port, "datanode": self._data_port}
-        for name in self._running:
+        for name in self._running.keys() & ports.keys():
             while not listens(ports[name]):
                 self._check_alive(name, until)
-        if len(self._running) == len(_CLASSES):
+        if len(self._running) >= len(_CLASSES):
             while not self._takes_a_file():
                 self._check_alive("datanode", until)
 
@@ -99,6 +99,24 @@ class HdfsCluster:
         if self._client is None:
             self._client = Client(self.url, {"fs.defaultFS": self.url})
         return self._client
+
+    def add_datanode(self, number: int) -> None:
+        """Start another DataNode, whose host is named ``node<number>``, and wait until the NameNode knows it."""
+        name, ports = f"datanode{number}", free_ports(3)
+        settings = {
+            "fs.defaultFS": self.direct_url,
+            "dfs.datanode.data.dir": f"file://{self._folder}/data{number}",
+            "dfs.datanode.hostname": f"node{number}",
+            "dfs.datanode.address": f"127.0.0.1:{ports[0]}",
+            "dfs.datanode.http.address": f"127.0.0.1:{ports[1]}",
+            "dfs.datanode.ipc.address": f"127.0.0.1:{ports[2]}",
+            "dfs.heartbeat.interval": "1",
+        }
+        write_settings(self._folder / f"{name}.xml", settings)
+        self._running[name] = self._java(name)
+        until = time.monotonic() + UP_SECONDS
+        while f"node{number}" not in self.admin("-report"):
+            self._check_alive(name, until)
 
     def put(self, path: str, content: bytes) -> None:
         """Write a file, by that client."""
@@ -174,12 +192,13 @@ class HdfsCluster:
         time.sleep(0.1)
 
     def _java(self, name: str, *arguments: str) -> subprocess.Popen:
-        command = [*self._command(), _CLASSES[name.rstrip("12")], "-conf", str(self._settings_of(name)), *arguments]
+        command = [*self._command(), _CLASSES[name.rstrip("123")], "-conf", str(self._settings_of(name)), *arguments]
         with (self._folder / f"{name}.log").open("ab") as log:
             return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=self._folder)
 
-    def _settings_of(self, _name: str) -> Path:
-        return self._folder / "servers.xml"
+    def _settings_of(self, name: str) -> Path:
+        own = self._folder / f"{name}.xml"
+        return own if own.exists() else self._folder / "servers.xml"
 
     def _command(self, *more_paths: Path) -> list[str]:
         is_old = any(jar.name.startswith("hadoop-hdfs-2") for jar in self._jars)

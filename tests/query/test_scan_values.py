@@ -11,7 +11,7 @@ from packstone.query.filter.expression import FALSE, NULL, TRUE, Compare, Not, O
 from packstone.query.filter.parse_filter import parse_filter
 from packstone.query.filter.resolve import resolve
 from packstone.query.scan.caches import ScanCaches, process_caches
-from packstone.query.scan.plan import ScanFile, split_files
+from packstone.query.scan.plan import ScanFile, Split, group_by_host, split_files
 from packstone.query.scan.request import pack_filter, unpack_filter
 
 SCHEMA = pa.schema([
@@ -53,6 +53,47 @@ def file_of(sizes, name="f"):
         path=name, size_bytes=sum(sizes), row_groups=groups, row_counts=(10,) * len(sizes), must_match=groups[::2],
         read_bytes=sum(sizes),
     )  # fmt: skip
+
+
+def whole(name, size_bytes):
+    """A file of one row group."""
+    return file_of((size_bytes,), name)
+
+
+def test_hosts_read_what_they_store():
+    """The host with the fewest candidates chooses first, up to its share, as CarbonData distributes blocks."""
+    files = [whole(name, size_bytes) for name, size_bytes in (("a", 4), ("b", 3), ("c", 3), ("d", 2))]
+    blocks = {"a": {"x": 4, "y": 4}, "b": {"x": 3}, "c": {"x": 3, "y": 3}, "d": {"y": 2}}
+    placed = group_by_host([Split(schema="", files=tuple(files), rows=40, read_bytes=12)], blocks)
+    assert {one.hosts[0]: sorted(one.paths) for one in placed} == {"x": ["b", "c"], "y": ["a", "d"]}
+    assert [(one.rows, one.read_bytes) for one in placed] == [(20, 6), (20, 6)]
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_placing_reads_every_file_once_and_locally(seed):
+    """Random replicas on five hosts: no file is lost or read twice, each is read where it is stored, by shares."""
+    rng = random.Random(seed)
+    hosts = [f"node{at}" for at in range(5)]
+    files = [whole(f"f{at}", rng.randrange(1, 1 << 24)) for at in range(rng.choice([3, 60, 200]))]
+    replicas = rng.choice([1, 3])
+    blocks = {one.path: dict.fromkeys(rng.sample(hosts, replicas), one.size_bytes) for one in files}
+    lost = {one.path for one in files if rng.randrange(10) == 0}
+    known = {path: found for path, found in blocks.items() if path not in lost}
+    groups = split_files(files, group_bytes=[[one.size_bytes] for one in files], parallelism=10)
+    splits = [Split(schema="", files=group, read_bytes=sum(one.read_bytes for one in group)) for group in groups]
+    placed = group_by_host(splits, known)
+    assert sorted(file.path for one in placed for file in one.files) == sorted(one.path for one in files)
+    assert all(one.hosts[0] in known[path] for one in placed for path in one.paths if path not in lost)
+    assert all(len(one.hosts) <= 3 for one in placed)
+    load = {host: sum(one.read_bytes for one in placed if one.hosts[0] == host) for host in hosts}
+    if replicas == 3 and len(files) > 50:
+        assert max(load.values()) <= sum(load.values()) / 5 + max(one.size_bytes for one in files)
+
+
+def test_without_known_hosts_there_are_none():
+    """A store that does not tell: the files stay together, and any host may read them."""
+    (placed,) = group_by_host([Split(schema="", files=(whole("a", 4), whole("b", 3)), rows=20, read_bytes=7)], {})
+    assert (placed.hosts, placed.rows, sorted(placed.paths)) == ((), 20, ["a", "b"])
 
 
 @pytest.mark.parametrize("seed", range(10))

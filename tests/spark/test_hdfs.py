@@ -1,7 +1,16 @@
 """Spark and Packstone on the same HDFS: its tasks write through ``hdfs-native``, its own Java client reads the rows."""
 
+import pyarrow as pa
 import pytest
+from hdfs_cluster import HdfsCluster
 from hdfs_lake import HdfsLake
+
+from packstone import create
+from packstone.query.scan.plan import group_by_host
+from packstone.query.scan.request import Selection
+from packstone.spark.frames import read_blocks, read_splits
+from packstone.storage.stores import open_store
+from packstone.tables.scan_source import open_source
 
 
 @pytest.fixture
@@ -30,3 +39,43 @@ def test_the_classic_merge_on_spark(spark, hdfs, hdfs_lake, packstone, monkeypat
     assert packstone("restore", done.json["run"], hdfs_lake.address, "--yes").code == 0
     assert hdfs_lake.content() == hdfs_lake.before
     assert read_ids(spark, hdfs_lake) == before
+
+
+@pytest.fixture
+def three_nodes(tmp_path, monkeypatch):
+    """A cluster of three DataNodes with names of their own; a file is on one of them."""
+    cluster = HdfsCluster(tmp_path / "three")
+    try:
+        cluster.start()
+        cluster.add_datanode(2)
+        cluster.add_datanode(3)
+        for name, value in cluster.env.items():
+            monkeypatch.setenv(name, value)
+        yield cluster
+    finally:
+        cluster.stop()
+
+
+@pytest.mark.hdfs
+def test_tasks_prefer_the_hosts_of_their_blocks(spark, three_nodes, monkeypatch):
+    """Every file is read by a task that prefers the one host that stores it, and the rows are those of the table."""
+    monkeypatch.setattr("packstone.spark.frames._FEW_BYTES", -1)  # a small scan does not look for its hosts
+    address = f"{three_nodes.direct_url}/lake/sales"
+    table = create(address, "id long, name string")
+    for at in range(24):
+        table.segments.load(pa.table({"id": range(100 * at, 100 * at + 100), "name": [f"n{at}"] * 100}))
+    source = open_source(open_store(address), address)
+    plan = source.plan(Selection())
+    blocks = read_blocks(spark, plan)
+    assert {host for hosts in blocks.values() for host in hosts} > {"node2", "node3"}
+    assert all(len(hosts) == 1 for hosts in blocks.values())
+    frame = read_splits(spark, plan, source.io)
+    assert sorted(row.id for row in frame.collect()) == list(range(2400))
+    context, rows = spark.sparkContext._jsc.sc(), frame._jdf.queryExecution().toRdd()
+    preferred = [str(context.getPreferredLocs(rows, at)) for at in range(rows.getNumPartitions())]
+    splits = group_by_host(plan.splits, blocks)
+    assert len(preferred) == len(splits) >= 3
+    for found, split in zip(preferred, splits, strict=True):
+        (host,) = split.hosts
+        assert host in found
+        assert {host} == {one for path in split.paths for one in blocks[path]}

@@ -21,12 +21,14 @@ import pickle
 import re
 import threading
 import uuid
-from collections import OrderedDict
+from collections import Counter, OrderedDict
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from packstone.errors import InvalidInputError
 from packstone.model.codec import dump_record, load_record
 from packstone.query.filter.expression import And, columns_of
+from packstone.query.scan.plan import group_by_host
 from packstone.query.scan.read_split import read_few, read_split
 from packstone.spark.engine import SparkEngine, describe_job
 from packstone.spark.session import SparkHandle, SparkSettings, is_connect, open_spark
@@ -42,7 +44,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from packstone.query.filter.expression import Expression
-    from packstone.query.scan.plan import ScanFile, ScanPlan, Split
+    from packstone.query.scan.plan import HostBytes, ScanFile, ScanPlan, Split
     from packstone.storage.fileio import FileIO
 
 _FEW_BYTES = 64 << 20  # a core reads this much in a second
@@ -56,6 +58,8 @@ _SPARK_SCHEMES = frozenset({"file", "hdfs"})
 _MOST_ESTIMATED_BYTES = 1 << 30  # more is not broadcast either; Spark counts such a range in about 0.1 s
 _NUMBER_BYTES = 8
 _TEXT_BYTES = 20  # Spark's own guess for a text
+_MOST_LOCATED_FILES = 2_000  # HDFS is asked for each of them
+_WHOLE_FILE = 1 << 62
 _LOAD_SCHEMA = "task int, result binary"
 
 
@@ -141,6 +145,12 @@ def read_splits(session: Any, plan: ScanPlan, io: FileIO) -> Any:
     ddl = schema_ddl(plan.schema)
     if not plan.splits:
         return session.createDataFrame([], ddl)
+    blocks = read_blocks(session, plan)
+    if blocks:
+        plan = replace(plan, splits=group_by_host(plan.splits, blocks))
+        ship_package(session)
+        numbers = _placed_numbers(session, plan.splits)
+        return numbers.mapInArrow(_split_function(plan, io, step=1), ddl)
     count = len(plan.splits)
     # For Spark, the result of tasks is as big as the range below it, and it broadcasts a side of a join that looks
     # small: with one number for each split, millions of rows looked like some bytes. So the range is as long as the
@@ -152,6 +162,68 @@ def read_splits(session: Any, plan: ScanPlan, io: FileIO) -> Any:
         numbers = numbers.where(f"id % {step} = 0")
     ship_package(session)
     return numbers.mapInArrow(_split_function(plan, io, step=step), ddl)
+
+
+def read_blocks(session: Any, plan: ScanPlan) -> dict[str, HostBytes]:
+    """The bytes of each file that each host stores, by HDFS; empty for other stores, and where Spark takes no hosts.
+
+    Python data sources and Spark Connect take none. A scan of a few files ends before a task could wait for its host.
+    """
+    files = {path for split in plan.splits for path in split.paths if scheme_of(path) == "hdfs"}
+    if is_connect(session) or reads_little(plan) or not 0 < len(files) <= _MOST_LOCATED_FILES:
+        return {}
+    from py4j.protocol import Py4JJavaError
+
+    try:
+        return {path: _block_bytes(session, path) for path in files}
+    except Py4JJavaError:
+        return {}  # hosts are a hint: tasks report what is wrong with a file
+
+
+def _block_bytes(session: Any, path: str) -> HostBytes:
+    jvm, context, _, _ = _java_of(session)
+    address = jvm.org.apache.hadoop.fs.Path(path)
+    store = address.getFileSystem(context.hadoopConfiguration())
+    size_bytes: Counter[str] = Counter()
+    for block in store.getFileBlockLocations(store.getFileStatus(address), 0, _WHOLE_FILE):
+        size_bytes.update(dict.fromkeys(block.getHosts(), block.getLength()))
+    return size_bytes
+
+
+def _java_of(session: Any) -> tuple[Any, Any, Any, Any]:
+    """The JVM of a classic session, its context and gateway, and the session there."""
+    context = session.sparkContext
+    return context._jvm, context._jsc, context._gateway, session._jsparkSession  # noqa: SLF001 - PySpark takes no hosts
+
+
+def _placed_numbers(session: Any, splits: Sequence[Split]) -> Any:
+    """The number of each split, in a partition that prefers the hosts of the split; a range cannot prefer any."""
+    jvm, context, gateway, java_session = _java_of(session)
+    to_seq = jvm.org.apache.spark.api.python.PythonUtils.toSeq
+    pairs = jvm.java.util.ArrayList()
+    for at, split in enumerate(splits):
+        cells = gateway.new_array(jvm.java.lang.Object, 1)
+        cells[0] = at
+        hosts = jvm.java.util.ArrayList()
+        for host in split.hosts:
+            hosts.add(host)
+        pairs.add(jvm.scala.Tuple2(jvm.org.apache.spark.sql.RowFactory.create(cells), to_seq(hosts)))
+    kind = getattr(getattr(jvm.scala.reflect, "ClassTag$"), "MODULE$").apply(
+        jvm.java.lang.Class.forName("org.apache.spark.sql.Row")
+    )
+    rows = context.sc().makeRDD(to_seq(pairs), kind)
+    schema = jvm.org.apache.spark.sql.types.StructType.fromDDL("id int")
+    return _frame_of(java_session.createDataFrame(rows, schema), session)
+
+
+def _frame_of(frame: Any, session: Any) -> Any:
+    from pyspark.sql.dataframe import DataFrame
+
+    try:
+        from pyspark.sql.classic.dataframe import DataFrame as ClassicFrame  # from Spark 4 on
+    except ImportError:
+        return DataFrame(frame, session)
+    return ClassicFrame(frame, session)
 
 
 def _row_bytes(schema: pa.Schema) -> int:

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import heapq
 import os
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from packstone.model.codec import to_plain
 from packstone.model.sizes import format_bytes
@@ -58,6 +59,13 @@ class Split:
     merge: MergeSpec | None = None  # its output is not used: nothing is written
     read_bytes: int = 0
     rows: int = 0  # read; the filter may drop some of them
+    hosts: tuple[str, ...] = ()  # that store its blocks, the preferred one first; empty: any, or unknown
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """The files that it reads."""
+        inputs = (*self.inputs, *(self.merge.files if self.merge is not None else ()))
+        return (*(file.path for file in self.files), *(file.path for file in inputs))
 
     @property
     def needs_merge(self) -> bool:
@@ -129,6 +137,80 @@ def _distribute(
             heapq.heapreplace(filled, (size_bytes + piece.read_bytes + open_cost_bytes, at))
         splits[at].append(piece)
     return tuple(tuple(split) for split in splits if split)
+
+
+HostBytes: TypeAlias = Mapping[str, int]
+_MOST_HOSTS: Final = 3  # of a split, as CarbonData and Spark name them
+
+
+def group_by_host(splits: Sequence[Split], blocks: Mapping[str, HostBytes]) -> tuple[Split, ...]:
+    """Distribute the files of splits again, so that each split reads what one host stores, and hosts read alike.
+
+    ``blocks`` has the bytes that each host stores of a file. As in CarbonData's ``distributeSplits``, a host gets files
+    up to an equal share of all bytes, the host with the fewest candidates first, because the others can choose. What is
+    left goes to the least loaded host that stores it, or to the least loaded of all. A split that merges versions, or
+    reads whole files of other formats, stays as it is, and gets its hosts only.
+
+    ::
+
+        bytes of the files   a 4   b 3   c 3   d 2          share of a host: 12 / 2 = 6
+        stored by            x y   x     x y   y      ->    y reads a d, x reads b c
+    """
+    fixed = [replace(one, hosts=_hosts_of(one.paths, blocks)) for one in splits if one.inputs or one.merge is not None]
+    free = [one for one in splits if not (one.inputs or one.merge is not None)]
+    files = [file for one in free for file in one.files]
+    total = sum(file.read_bytes for file in files)
+    placed: list[Split] = []
+    for host, local in _share_out(files, blocks).items():
+        size_bytes = sum(file.read_bytes for file in local)
+        count = max(1, round(len(free) * size_bytes / max(1, total)))
+        groups = _distribute(local, count, max_bytes=MAX_SPLIT_BYTES, open_cost_bytes=OPEN_COST_BYTES)
+        placed += [_with_files(free, group, hosts=_hosts_of_files(host, group, blocks)) for group in groups]
+    return (*placed, *fixed)
+
+
+def _share_out(files: Sequence[ScanFile], blocks: Mapping[str, HostBytes]) -> dict[str, list[ScanFile]]:
+    """The files that each host reads; the name of the host is empty if no host is known."""
+    hosts = sorted({host for file in files for host in blocks.get(file.path, ())}) or [""]
+    share = -(-sum(file.read_bytes for file in files) // len(hosts))
+    waiting = dict(enumerate(sorted(files, key=lambda file: (-file.read_bytes, file.path))))
+    candidates = {host: [at for at, file in waiting.items() if host in blocks.get(file.path, ())] for host in hosts}
+    found: dict[str, list[ScanFile]] = {host: [] for host in hosts}
+    filled = dict.fromkeys(hosts, 0)
+
+    def give(host: str, at: int) -> None:
+        file = waiting.pop(at)
+        found[host].append(file)
+        filled[host] += file.read_bytes
+
+    for host in sorted(hosts, key=lambda host: (sum(waiting[at].read_bytes for at in candidates[host]), host)):
+        for at in candidates[host]:
+            if at in waiting and filled[host] + waiting[at].read_bytes <= share:
+                give(host, at)
+    for at in tuple(waiting):
+        local = [host for host in hosts if at in candidates[host]]
+        give(min(local or hosts, key=lambda host: (filled[host], host)), at)
+    return {host: some for host, some in found.items() if some}
+
+
+def _with_files(splits: Sequence[Split], files: tuple[ScanFile, ...], *, hosts: tuple[str, ...]) -> Split:
+    # Row groups that must match are not tested in any split, so the filter costs nothing where it was not needed.
+    model = next((one for one in splits if one.filter), splits[0])
+    read_bytes, rows = sum(file.read_bytes for file in files), sum(file.rows for file in files)
+    return replace(model, files=files, read_bytes=read_bytes, rows=rows, hosts=hosts)
+
+
+def _hosts_of_files(host: str, files: Sequence[ScanFile], blocks: Mapping[str, HostBytes]) -> tuple[str, ...]:
+    others = _hosts_of([file.path for file in files], blocks)
+    return tuple(dict.fromkeys((host, *others)))[:_MOST_HOSTS] if host else ()
+
+
+def _hosts_of(paths: Iterable[str], blocks: Mapping[str, HostBytes]) -> tuple[str, ...]:
+    """The hosts that store the most of these files."""
+    size_bytes: Counter[str] = Counter()
+    for path in paths:
+        size_bytes.update(blocks.get(path, {}))
+    return tuple(sorted(size_bytes, key=lambda host: (-size_bytes[host], host))[:_MOST_HOSTS])
 
 
 def _cut(file: ScanFile, sizes: Sequence[int], target_bytes: int) -> Iterator[ScanFile]:
