@@ -468,7 +468,7 @@ def test_interrupted_when_all_is_written(lake):
     with interruptible():
         outcome = table(lake, engine=lambda: engine).compact()
     assert (outcome.interrupted, outcome.exit_code, len(outcome.units)) == ("SIGTERM", 143, 2)
-    assert outcome.message.startswith("Interrupted: 2 of 2 partitions are published; run")
+    assert outcome.message.startswith("Interrupted: all 2 partitions are published; run")
     assert (lake.ids(), lake.versions(), list((lake.state / "staging").rglob("*"))) == (ids, 3, [])
 
 

@@ -94,7 +94,7 @@ def test_a_missing_or_damaged_segment_file_is_reported_by_name(table):
     with pytest.raises(CorruptionError, match=f"{path} is damaged: "):
         table.segments.files()
     path.unlink()
-    with pytest.raises(CorruptionError, match=f"{path} of segment 1 is missing; restore it"):
+    with pytest.raises(CorruptionError, match=f"{path}, a file of segment 1, is missing; restore it"):
         table.segments.files()
 
 
