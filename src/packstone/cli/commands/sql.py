@@ -300,6 +300,8 @@ class _Statement:
             return _Action(
                 command=("segments", "delete-rows", path, "--where", where), takes=frozenset({"yes", "timezone"})
             )
+        elif self._at < len(self._tokens):
+            self._refuse(f"{self._peek()!r} after the table of a DELETE", "write DELETE FROM t WHERE …")
         else:
             self._refuse("DELETE without a filter", "to delete all rows, write WHERE true")
         return _Action(command=("segments", "delete", path, *which), takes=frozenset({"yes"}))

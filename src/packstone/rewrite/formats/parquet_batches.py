@@ -25,7 +25,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from packstone.errors import UnfaithfulError
+from packstone.errors import UnfaithfulError, UnreadableFileError
 from packstone.model.sizes import format_bytes
 from packstone.rewrite.blame_file import blame_file, one_line
 from packstone.rewrite.formats.parquet_checks import BYTE_ARRAY
@@ -65,11 +65,24 @@ def read_batches(
     with blame_file(path, "has a broken data page"):
         try:
             for group in range(file.num_row_groups) if row_groups is None else row_groups:
-                yield from file.iter_batches(
+                rows = 0
+                for batch in file.iter_batches(
                     batch_size=batch_rows, row_groups=[group], columns=columns, use_threads=False
-                )
+                ):
+                    rows += batch.num_rows
+                    yield batch
+                if columns is None or columns:
+                    check_decoded_rows(path, rows, file.metadata.row_group(group).num_rows)
         except pa.ArrowNotImplementedError as error:
             raise UnfaithfulError(f"PyArrow cannot read {path}: {one_line(error)}") from error
+
+
+def check_decoded_rows(path: str, rows: int, stated_rows: int) -> None:
+    """Raise if fewer rows were decoded than the footer states: PyArrow ends silently at a damaged page header."""
+    if rows != stated_rows:
+        raise UnreadableFileError(
+            f"{path} has a broken data page: {rows:,} of {stated_rows:,} rows can be read", file=path
+        )
 
 
 def decoded_row_bytes(io: FileIO, file: pq.ParquetFile, path: str, *, known: int) -> int:

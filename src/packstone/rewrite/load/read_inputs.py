@@ -18,7 +18,7 @@ from packstone.errors import InvalidInputError
 from packstone.rewrite.blame_file import blame_file
 from packstone.rewrite.data_files.batches import to_column
 from packstone.rewrite.formats.orc_reader import OrcReader
-from packstone.rewrite.formats.parquet_batches import check_expansion
+from packstone.rewrite.formats.parquet_batches import check_decoded_rows, check_expansion
 from packstone.rewrite.formats.parquet_checks import check_footer
 from packstone.rewrite.load.convert_rows import BadField, InputBatch, Place
 from packstone.rewrite.load.convert_text import cast_each
@@ -75,7 +75,7 @@ def _read_parquet(io: FileIO, piece: InputPiece) -> Iterator[InputBatch]:
         file = pq.ParquetFile(source, coerce_int96_timestamp_unit="us", buffer_size=_PRE_BUFFER_BYTES)
         metadata = file.metadata
         groups = range(piece.start, metadata.num_row_groups if piece.end == -1 else piece.end)
-        row = 1 + sum(metadata.row_group(at).num_rows for at in range(piece.start))
+        row = first = 1 + sum(metadata.row_group(at).num_rows for at in range(piece.start))
         decoded = sum(metadata.row_group(at).total_byte_size for at in groups)
         rows = sum(metadata.row_group(at).num_rows for at in groups)
         row_bytes = max(1, decoded // max(1, rows), check_expansion(io, path, file))
@@ -83,6 +83,7 @@ def _read_parquet(io: FileIO, piece: InputPiece) -> Iterator[InputBatch]:
         for batch in file.iter_batches(batch_size=batch_rows, row_groups=list(groups), use_threads=True):
             yield InputBatch(batch=batch, place=Place(source=path, first_row=row))
             row += batch.num_rows
+        check_decoded_rows(path, row - first, rows)
 
 
 def _read_orc(io: FileIO, piece: InputPiece) -> Iterator[InputBatch]:

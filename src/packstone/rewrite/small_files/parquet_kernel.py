@@ -119,7 +119,8 @@ def check_same_shape(io: FileIO, paths: Sequence[str], output: str, *, written: 
 def read_through(io: FileIO, path: str) -> None:
     """Decode all columns."""
     with open_parquet(io, path) as file:
-        for _ in file.iter_batches(use_threads=False):
+        rows = batch_rows_for(decoded_row_bytes(io, file, path, known=0))
+        for _ in read_batches(file, path, batch_rows=rows):
             pass
 
 

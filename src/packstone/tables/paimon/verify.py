@@ -45,6 +45,7 @@ from packstone.tables.paimon.format.live_files import read_live_files
 from packstone.tables.paimon.format.manifest import read_manifest
 from packstone.tables.paimon.format.manifest_list import read_all_manifests, read_manifest_list
 from packstone.tables.paimon.format.paths import data_file_path, extra_file_paths, manifest_folder
+from packstone.tables.paimon.format.schema import SEQUENCE_NUMBER, VALUE_KIND
 from packstone.tables.paimon.format.snapshot import (
     list_snapshot_ids,
     read_latest_snapshot,
@@ -260,10 +261,11 @@ _FOOTER_BYTES: Final = 16 << 10
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckedFile:
-    """A data file, with the rows that its manifest records."""
+    """A data file, with the rows that its manifest records, and the columns of its schema."""
 
     path: str
     rows: int
+    columns: tuple[str, ...] = ()
     size_bytes: int
 
     @property
@@ -379,7 +381,8 @@ def _check_bucket(
                 found = io.stat(other)
                 sizes |= {} if found is None else {name: found.size_bytes}
         if sizes.get(file.file_name) == file.file_size:
-            files.append(CheckedFile(path=path, rows=file.row_count, size_bytes=file.file_size))
+            columns = _columns_in(store, file)
+            files.append(CheckedFile(path=path, rows=file.row_count, size_bytes=file.file_size, columns=columns))
     units = (
         BucketCheck(number=next(numbers), files=tuple(files[begin : begin + _UNIT_FILES]), deep=deep)
         for begin in range(0, len(files), _UNIT_FILES)
@@ -391,6 +394,15 @@ def _check_bucket(
         damage=tuple(_compare(folder, wanted, sizes)),
         units=tuple(units),
     )
+
+
+def _columns_in(store: PaimonStore, file: DataFileMeta) -> tuple[str, ...]:
+    """The columns that a data file must have; none if its schema is unknown."""
+    schema = store.schemas.get(file.schema_id)
+    if schema is None:
+        return ()
+    names = tuple(field.name for field in schema.fields) if file.write_cols is None else file.write_cols
+    return (*names, SEQUENCE_NUMBER.name, VALUE_KIND.name) if schema.is_primary_key else names
 
 
 def _compare(folder: str, wanted: Mapping[str, int | None], sizes: Mapping[str, int]) -> Iterator[Damage]:
@@ -420,12 +432,16 @@ def check_data_files(attempt: Attempt, _context: None, unit: BucketCheck) -> Uni
 def _check_footer(io: FileIO, file: CheckedFile) -> None:
     if file.file_format == FileFormat.PARQUET:
         with open_parquet(io, file.path) as parquet:
-            rows = parquet.metadata.num_rows
+            rows, names = parquet.metadata.num_rows, parquet.schema_arrow.names
     elif file.file_format == FileFormat.ORC:
         with blame_file(file.path, "has a broken ORC footer"), io.open_input(file.path) as source:
-            rows = orc.ORCFile(source).nrows
+            opened = orc.ORCFile(source)
+            rows, names = opened.nrows, opened.schema.names
     else:
         return  # Avro has no footer
+    lost = [name for name in file.columns if names.count(name) != 1]
+    if lost:
+        raise CorruptionError(f"{file.path} has no column {lost[0]}, or more than one", file=file.path)
     if rows != file.rows:
         raise CorruptionError(f"{file.path} has {rows:,} rows, but its manifest records {file.rows:,}", file=file.path)
 

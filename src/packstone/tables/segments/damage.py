@@ -29,7 +29,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from packstone.errors import CorruptionError, PackstoneError, RefusedError
-from packstone.model.codec import Name
+from packstone.model.codec import Name, damaged
 from packstone.model.files import FileFormat
 from packstone.model.maintenance import CheckedPart, Damage, TableCheck, damage_in
 from packstone.model.unit import UnitResult, UnitStatus
@@ -62,6 +62,7 @@ from packstone.tables.segments.format.segment_file import damaged_index, read_in
 from packstone.tables.segments.format.status import parse_chunk
 from packstone.tables.segments.format.status_files import (
     find_latest,
+    list_lost_versions,
     list_versions,
     newest_known,
     note_newest,
@@ -265,11 +266,16 @@ def _check_parts(
 
 def _check_older(io: FileIO, table: str, seen: set[str]) -> CheckedPart[SegmentCheck]:
     """Read the heads of the other versions, and each of their chunks once."""
-    damage: list[Damage] = []
+    damage = [
+        Damage(file=status_path(table, lost), why="it is missing, so the versions before it cannot be read")
+        for lost in list_lost_versions(io, table)
+    ]
     versions = list_versions(io, table)
     for version in versions[:-1]:
         try:
             head = read_head(io, table, version)
+            if head.version != version:
+                raise damaged(status_path(table, version), f"it says that it is version {head.version}")
         except FileNotFoundError:
             continue  # cleaned since
         except (CorruptionError, RefusedError) as error:

@@ -204,6 +204,15 @@ def list_versions(io: FileIO, table: str) -> range:
     return range(min(max(first, read_floor(io, table)), last), last + 1)
 
 
+def list_lost_versions(io: FileIO, table: str) -> list[int]:
+    """Return the versions above the floor whose file is missing: those before them cannot be read any more."""
+    there = _list_numbers(io, table)
+    missed = sorted(set(range(there[0], there[-1])).difference(there))
+    lost = [number for number in missed if io.stat(status_path(table, number)) is None]  # a listing may miss names
+    floor = read_floor(io, table) if lost else 0  # read afterwards: the versions that clean removed are below it
+    return [number for number in lost if number >= floor]
+
+
 def find_as_of(io: FileIO, table: str, moment_ms: int) -> TableStatus:
     """Read the newest version written at or before a moment; InvalidInputError if all kept versions are newer."""
     for _ in range(_CLEAN_RACES):
