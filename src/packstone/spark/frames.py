@@ -58,7 +58,7 @@ _SPARK_SCHEMES = frozenset({"file", "hdfs"})
 _MOST_ESTIMATED_BYTES = 1 << 30  # more is not broadcast either; Spark counts such a range in about 0.1 s
 _NUMBER_BYTES = 8
 _TEXT_BYTES = 20  # Spark's own guess for a text
-_MOST_LOCATED_FILES = 2_000  # HDFS is asked for each of them
+_MOST_LOCATED_FILES = 2_000  # one request to the NameNode for each
 _WHOLE_FILE = 1 << 62
 _LOAD_SCHEMA = "task int, result binary"
 

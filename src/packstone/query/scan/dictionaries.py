@@ -2,7 +2,7 @@
 
 Where all pages of a column chunk are dictionary-encoded, its dictionary page lists every value that it holds. So if no
 entry passes ``=``, ``IN`` or a prefix test, no row does, and not one data page is read. This is exact, whereas bounds
-fail for a value between minimum and maximum, and bloom filters exist only where a load was told to write them::
+fail for a value between minimum and maximum, and bloom filters exist only if the table has BLOOM_COLUMNS::
 
     row group 0   min a  max z   dictionary [a k z]     code = 'm'  ->  excluded
     row group 1   min b  max x   dictionary [b m x]                 ->  entry 1: rows are selected by their codes
@@ -64,7 +64,7 @@ _TEST_US, _ENTRY_US, _READ_US, _READ_BYTE_US = 20.0, 0.01, 250.0, 0.02
 _WORTH: Final = 2  # because the gain is certain only where the dictionary excludes
 _MAX_BYTES: Final = 8 << 20  # of dictionary pages that are decoded at once, as stored
 _FIRST_READ: Final = 8  # dictionaries that are read before it is known whether they exclude anything
-_LEAST_EXCLUDED: Final = 4  # one in so many
+_LEAST_EXCLUDED: Final = 4  # a test must exclude one row group of this number
 _ENTRY_BYTES: Final = 200  # of an entry of the cache, besides its values
 
 Entries: TypeAlias = "pa.Array | None"  # the values of a dictionary; None: not all pages refer to it

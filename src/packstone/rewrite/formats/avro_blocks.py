@@ -415,7 +415,7 @@ def walk_lanes(schema: bytes, blocks: Sequence[tuple[bytes, int]], *, text: bool
     try:
         step = _compile_lanes(schema, text)
         return _Lanes(blocks).walk(step) if step is not None else nothing
-    except (_DoubtError, IndexError):  # a position behind the last byte
+    except (_DoubtError, IndexError):  # a position after the last byte
         return nothing
 
 
