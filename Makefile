@@ -26,6 +26,9 @@ FAST_JVM := -XX:TieredStopAtLevel=1 -XX:+UseSerialGC
 QUIET_JVM := -Xlog:disable
 jvm_options = $(FAST_JVM) -XX:SharedArchiveFile=$(abspath $(1))/spark.jsa -Xshare:auto $(QUIET_JVM)
 
+# Bytecode of our own modules, as every installed package has it: otherwise each process compiles a hundred of them.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .PHONY: help install demo test test-servers test-spark35 interop lint fmt bench bench-formats bench-growth bench-tree bench-segments bench-scan soak clean

@@ -14,7 +14,7 @@ import resource
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
@@ -62,9 +62,11 @@ class CpuMeter:
         return sum(used[pid] for pid in tree & used.keys())
 
 
-def run_fresh(command: Sequence[str], *, environment: Mapping[str, str] | None = None) -> Used:
+def run_fresh(command: Sequence[str]) -> Used:
     """Run a command in a process tree of its own, its start included; raise if it fails."""
     report, to_report = os.pipe()
+    # Installed packages have bytecode, and so has Packstone after its first run, unless this variable prevents it.
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     try:
         done = subprocess.run(
             [sys.executable, __file__, str(to_report), *command],
