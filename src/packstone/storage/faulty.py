@@ -155,6 +155,10 @@ class FaultyFileIO:
         """Ask the inner store."""
         return self._inner.may_write(path)
 
+    def why_not_replace(self, directory: str, permissions: Permissions) -> str:
+        """Ask the inner store."""
+        return self._inner.why_not_replace(directory, permissions)
+
     def _step(self, name: str, path: str, act: Callable[[], None], *, torn: bytes | None = None) -> None:
         number = len(self.steps)
         self.steps.append(f"{name} {path}")

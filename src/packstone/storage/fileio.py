@@ -167,6 +167,14 @@ class FileIO(Protocol):
         """Whether this process may create files in this directory."""
         ...
 
+    def why_not_replace(self, directory: str, permissions: Permissions) -> str:
+        """Why this process surely cannot replace files with these permissions in a directory; empty if it may be able.
+
+        Asked before the work, not instead of handling a PermissionError: rights may change, and stores differ in what
+        they let a client know.
+        """
+        ...
+
 
 class WriteOnly:
     """The methods that ``pyarrow.PythonFile`` needs of a write-only file."""

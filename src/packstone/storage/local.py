@@ -206,6 +206,29 @@ class LocalFileIO:
         """Ask the kernel."""
         return os.access(path, os.W_OK | os.X_OK)
 
+    def why_not_replace(self, directory: str, permissions: Permissions) -> str:
+        """Ask the kernel for the directory; only a privileged process may give its files to somebody else."""
+        if not self.may_write(directory):
+            return "this user may not write to the folder"
+        if _is_privileged():
+            return ""
+        if permissions.uid != os.geteuid():
+            return "its files belong to another user, and this user cannot give the merged file to that one"
+        if permissions.gid not in (os.getegid(), *os.getgroups()):
+            return "its files belong to a group of which this user is not a member, so the merged file could not"
+        return ""
+
+
+def _is_privileged() -> bool:
+    """Whether this process is root, or has any capability of root's; True where that cannot be found out."""
+    if os.geteuid() == 0:
+        return True
+    try:
+        with open("/proc/self/status", encoding="ascii") as file:
+            return any(line.startswith("CapEff:") and int(line.split()[1], 16) for line in file)
+    except (OSError, ValueError):  # not Linux
+        return True
+
 
 def _open_file(path: str) -> int:
     """Open a file to read it completely, without blocking: a FIFO waits for a writer, and a device may never end."""

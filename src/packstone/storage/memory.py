@@ -143,6 +143,10 @@ class MemoryFileIO:
         """Whether the folder exists: existing folders are writable."""
         return path in self._dirs
 
+    def why_not_replace(self, directory: str, permissions: Permissions) -> str:
+        """Return nothing: everything is allowed."""
+        return ""
+
 
 class _MemoryOutput(WriteOnly):
     """Collects writes and stores them when it is closed."""

@@ -243,6 +243,10 @@ class S3FileIO:
         """Return True: only a put can find out, and it raises an error itself."""
         return True
 
+    def why_not_replace(self, directory: str, permissions: Permissions) -> str:
+        """Return nothing: only a put can find out."""
+        return ""
+
     def _at(self, path: str) -> tuple[S3Store, str]:
         bucket, key = _key_of(path)
         if not bucket:

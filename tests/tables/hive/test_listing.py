@@ -197,16 +197,21 @@ def test_a_table_of_another_kind_below_is_refused(lake):
     assert (found["delta"].files, found["a=1"].refused) == ((), None)
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
-def test_a_folder_that_may_not_be_listed_is_refused(children, lake):
-    """No permission is a reason, not a crash, and not an empty partition."""
-    lake.parquet("dt=1", files=6)
-    lake.parquet("dt=2", files=6)
+def open_to_everybody(lake):
+    """Everybody may write in the table's folder and beside it, and enter those above."""
     for folder in (lake.table, lake.root):
         folder.chmod(0o777)
     for above in lake.root.parents:  # of the test session, however deep it is
         if above.is_relative_to(tempfile.gettempdir()) and above.owner() == "root" and not above.stat().st_mode & 0o001:
             above.chmod(0o755)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
+def test_a_folder_that_may_not_be_listed_is_refused(children, lake):
+    """No permission is a reason, not a crash, and not an empty partition."""
+    lake.parquet("dt=1", files=6)
+    lake.parquet("dt=2", files=6)
+    open_to_everybody(lake)
     (lake.table / "dt=1").chmod(0o700)
     (lake.table / "dt=2").chmod(0o777)
     for path in (lake.table / "dt=2").iterdir():
@@ -216,6 +221,27 @@ def test_a_folder_that_may_not_be_listed_is_refused(children, lake):
     assert "permission denied" in why["dt=1"]
     assert done["value"]["units"][0]["part"] == "dt=2"
     assert len(lake.names("dt=1")) == 6
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
+def test_what_may_not_be_replaced_is_refused_before_it_is_merged(children, lake):
+    """A folder without the right to write, and files whose owner or group the merged file cannot get: exit code 3."""
+    owners = {"dt=1": (NOBODY, NOBODY), "dt=2": (0, NOBODY), "dt=3": (NOBODY, 0)}
+    for partition, (user, group) in owners.items():
+        lake.parquet(partition, files=6)
+        (lake.table / partition).chmod(0o755 if partition == "dt=1" else 0o777)
+        for path in (lake.table / partition).iterdir():
+            os.chown(path, user, group)
+    open_to_everybody(lake)
+    before = lake.ids()
+    done = children.run("compact", path=str(lake.table), uid=NOBODY)["value"]
+    why = {skip["what"]: skip["why"] for skip in done["skipped"]}
+    assert done["status"] == "refused"
+    assert done["cost"]["write_bytes"] == 0
+    assert "may not write to the folder" in why["dt=1"]
+    assert "belong to another user" in why["dt=2"]
+    assert "not a member" in why["dt=3"]
+    assert lake.ids() == before
 
 
 def test_a_target_that_is_no_folder(lake):

@@ -1,7 +1,8 @@
 """Observe and plan, partition by partition: list the files, inspect the small ones, apply the strategy.
 
-One batch of partitions is in memory at a time. Above ``INLINE_FACTS`` files the engine reads the footers, because a
-driver that opens a million files alone is a well-known bottleneck.
+One batch of partitions is in memory at a time. Where the merge will probably be work for several processes, the engine
+reads the footers too: a driver that opens a million files alone is a well-known bottleneck, and workers that merge the
+files need the code that reads them anyway.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from packstone.model.outcome import SkipKind, Skipped
 from packstone.model.sizes import plural
 from packstone.model.work import Totals
 from packstone.runs.clock import now_seconds
+from packstone.runs.engine import POOL_MIN_BYTES, POOL_MIN_FILES
 from packstone.runs.state_folder import make_scratch
 from packstone.runs.tasks import check_done, pack_units
 from packstone.tables.hive.file_facts import FileFacts, Verdict, read_file_facts
@@ -42,9 +44,8 @@ if TYPE_CHECKING:
     from packstone.tables.hive.listing import FolderSource, PartitionListing
     from packstone.tables.hive.options import HiveOptions
 
-INLINE_FACTS = 1_000
 _BATCH_FILES = 20_000  # files whose entries and facts are held at once
-_FACTS_A_TASK = 500
+_FACTS_A_UNIT = 50
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,11 +137,27 @@ class HivePlanner:
             known = known_outputs(self.journal, one.listing)
             found = {name: _as_recorded(one.listing, facts) for name, facts in found.items()}
             plan = plan_partition(one.listing, one.selected, found, options=self.options, known_outputs=known)
-            yield PartitionPlan(listing=plan.listing, units=plan.units, skipped=(*one.skipped, *plan.skipped))
+            skipped = (*one.skipped, *plan.skipped)
+            why = self._why_not_replace(plan)
+            if why:
+                refused = Skipped(what=plan.part, why=why, kind=SkipKind.REFUSED)
+                yield PartitionPlan(listing=plan.listing, units=(), skipped=(*skipped, refused))
+                continue
+            yield PartitionPlan(listing=plan.listing, units=plan.units, skipped=skipped)
+
+    def _why_not_replace(self, plan: PartitionPlan) -> str:
+        """Why this process cannot publish the merges of a partition in place: found out before hours of work."""
+        if self.moves_whole:
+            return ""
+        io, directory = self.journal.io, plan.listing.directory
+        owners = {file.permissions for unit in plan.units for file in unit.inputs}
+        return next((why for found in sorted(owners) if (why := io.why_not_replace(directory, found))), "")
 
     def _read_facts(self, batch: list[_Observed]) -> dict[str, dict[str, FileFacts]]:
         codec = self.options.codec
-        if sum(len(one.selected) for one in batch) <= INLINE_FACTS:
+        files = sum(len(one.selected) for one in batch)
+        size_bytes = sum(file.size_bytes for one in batch for file in one.selected)
+        if files < POOL_MIN_FILES and size_bytes < POOL_MIN_BYTES:
             return {
                 one.listing.partition: {
                     file.name: read_file_facts(self.journal.io, one.listing.directory, file, codec=codec)
@@ -149,18 +166,20 @@ class HivePlanner:
                 for one in batch
             }
         pieces = [
-            (one.listing.partition, FolderFiles(directory=one.listing.directory, files=files))
+            (
+                one.listing.partition,
+                FolderFiles(directory=one.listing.directory, files=one.selected[at : at + _FACTS_A_UNIT]),
+            )
             for one in batch
-            for at in range(0, len(one.selected), _FACTS_A_TASK)
-            if (files := one.selected[at : at + _FACTS_A_TASK])
+            for at in range(0, len(one.selected), _FACTS_A_UNIT)
         ]
         found: dict[str, dict[str, FileFacts]] = {one.listing.partition: {} for one in batch}
-        inspected = self._run_facts([folder for _, folder in pieces])
+        inspected = self._run_facts([folder for _, folder in pieces], files=files, size_bytes=size_bytes)
         for (partition, folder), facts in zip(pieces, inspected, strict=True):
             found[partition].update(facts.by_name(folder.files))
         return found
 
-    def _run_facts(self, folders: list[FolderFiles]) -> Iterator[InspectedFiles]:
+    def _run_facts(self, folders: list[FolderFiles], *, files: int, size_bytes: int) -> Iterator[InspectedFiles]:
         self._facts_jobs += 1
         staging = f"{self.facts_staging}/facts-{self._facts_jobs:04d}"
         layout = self.journal.layout
@@ -169,9 +188,8 @@ class HivePlanner:
             FactsUnit(number=number, folders=some, codec=self.options.codec)
             for number, some in enumerate(_gather(folders))
         ]
-        count = sum(len(folder.files) for folder in folders)
-        what = f"inspect {count} files"
-        self.engine.expect(FACTS_JOB, files=count, size_bytes=0)  # footers only
+        what = f"inspect {files} files"
+        self.engine.expect(FACTS_JOB, files=files, size_bytes=size_bytes)
         tasks = pack_units(units, context=None, parallelism=self.engine.parallelism)
         results = self.engine.run(FACTS_JOB, tasks, staging=staging, what=what, on_progress=lambda _units, _bytes: None)
         inspected: dict[int, tuple[InspectedFiles, ...]] = {}
@@ -247,11 +265,11 @@ def _as_recorded(listing: PartitionListing, facts: FileFacts) -> FileFacts:
 
 
 def _gather(folders: list[FolderFiles]) -> Iterator[tuple[FolderFiles, ...]]:
-    """Combine small folders, in order, so that a task has enough files to be worth its cost."""
+    """Combine small folders, in order, so that a unit has enough files to be worth its cost."""
     waiting: list[FolderFiles] = []
     count = 0
     for folder in folders:
-        if waiting and count + len(folder.files) > _FACTS_A_TASK:
+        if waiting and count + len(folder.files) > _FACTS_A_UNIT:
             yield tuple(waiting)
             waiting, count = [], 0
         waiting.append(folder)
