@@ -81,6 +81,10 @@ class HdfsCluster:
                 process.send_signal(signal.SIGKILL if kill else signal.SIGTERM)
                 process.wait(patient(60))
 
+    def signal(self, name: str, number: int) -> None:
+        """Send a signal to one of them, such as SIGSTOP: its connections stay open, and nobody answers."""
+        self._running[name].send_signal(number)
+
     def wait_ready(self) -> None:
         """Wait until the NameNode is out of safe mode and knows a DataNode, as far as they run."""
         until = time.monotonic() + UP_SECONDS

@@ -1,8 +1,10 @@
 """HDFS: what its FileIO promises beyond the common contract, on a real NameNode and DataNode."""
 
+import errno
 import os
 import pickle
 import pwd
+import signal
 import subprocess
 import sys
 import time
@@ -174,6 +176,41 @@ def test_a_record_is_written_again_if_its_datanode_dies(io_and_folder, monkeypat
     assert [(entry.name, io.read_bytes(f"{folder}/{entry.name}")) for entry in io.list_dir(folder)] == [
         ("record", b"whole")
     ]
+
+
+def write_megabytes(io, path):
+    """Write a file of several pieces."""
+    with io.open_output(path) as file:
+        file.write(b"x" * (3 << 20))
+
+
+def test_a_datanode_that_never_answers_is_not_waited_for(io_and_folder, hdfs, monkeypatch):
+    """The library would wait for ever; we give up, say so, and write the record again when the DataNode is back."""
+    io, folder = io_and_folder
+    monkeypatch.setattr(hdfs_module, "_ACKNOWLEDGED_SECONDS", 1)
+    hdfs.signal("datanode", signal.SIGSTOP)
+    try:
+        with pytest.raises(OSError, match="the DataNodes have not acknowledged") as caught:
+            write_megabytes(io, f"{folder}/data")
+        assert caught.value.errno == errno.ETIMEDOUT
+        monkeypatch.setattr(hdfs_module.time, "sleep", lambda _: hdfs.signal("datanode", signal.SIGCONT))
+        failed = []
+        call = hdfs_module.HdfsWriter._call
+
+        def fail_soon(writer, wanted):
+            monkeypatch.setattr(hdfs_module, "_ACKNOWLEDGED_SECONDS", patient(30) if failed else 1)
+            try:
+                call(writer, wanted)
+            except OSError as error:
+                failed.append(error)
+                raise
+
+        monkeypatch.setattr(hdfs_module.HdfsWriter, "_call", fail_soon)
+        io.write_new(f"{folder}/record", b"whole")
+    finally:
+        hdfs.signal("datanode", signal.SIGCONT)
+    assert len(failed) == 1
+    assert io.read_bytes(f"{folder}/record") == b"whole"
 
 
 def test_the_root_and_what_is_above(io_and_folder, hdfs):

@@ -168,9 +168,13 @@ def read_blocks(session: Any, plan: ScanPlan) -> dict[str, HostBytes]:
     """The bytes of each file that each host stores, by HDFS; empty for other stores, and where Spark takes no hosts.
 
     Python data sources and Spark Connect take none. A scan of a few files ends before a task could wait for its host.
+    With the master ``local`` there is nothing to choose, and worse: Spark considers waiting tasks only when another one
+    ends. If the blocks of some tasks are here and those of others are not, the others wait for ever.
     """
     files = {path for split in plan.splits for path in split.paths if scheme_of(path) == "hdfs"}
     if is_connect(session) or reads_little(plan) or not 0 < len(files) <= _MOST_LOCATED_FILES:
+        return {}
+    if session.sparkContext.master.startswith("local"):
         return {}
     from py4j.protocol import Py4JJavaError
 

@@ -17,6 +17,7 @@ import functools
 import grp
 import os
 import posixpath
+import threading
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
@@ -62,6 +63,7 @@ _MAY_WRITE: Final = 0o3  # write and enter
 _WAITS_SECONDS: Final = (0.2, 0.5, 1, 2, 4, 8, 15, 15, 15)  # a NameNode leaves safe mode half a minute after its start
 _BROKEN_SECONDS: Final = 60  # how long a request is repeated whose connection broke
 _ASIDE_WAITS_SECONDS: Final = (0.5, 1, 2, 4, 8)  # DataNodes come back, and NameNodes notice which are down
+_ACKNOWLEDGED_SECONDS: Final = 75  # what Hadoop's own client waits for a pipeline of three DataNodes
 
 
 @dataclass(frozen=True, slots=True)
@@ -444,7 +446,11 @@ _PIECE_BYTES: Final = 1 << 20
 
 
 class HdfsWriter(WriteOnly):
-    """A file object for ``pyarrow.PythonFile`` that sends big pieces; ``close`` raises unless every byte is durable."""
+    """A file object for ``pyarrow.PythonFile`` that sends big pieces; ``close`` raises unless every byte is durable.
+
+    The library waits for a DataNode without a limit: for ever, if that died while this process slept. So each of its
+    calls is made by a thread, which is left behind if there is no answer.
+    """
 
     def __init__(self, writer: FileWriter, path: str) -> None:
         self._writer, self._path = writer, path
@@ -477,7 +483,7 @@ class HdfsWriter(WriteOnly):
         with as_os_errors(self._path):
             if self._written:
                 self._sync()
-            self._writer.close()
+            self._call(self._writer.close)
 
     def __exit__(self, *_: object) -> None:
         self.close()
@@ -485,13 +491,33 @@ class HdfsWriter(WriteOnly):
     def _send(self) -> None:
         if self._kept:
             with as_os_errors(self._path):
-                self._writer.write(bytes(self._kept))
+                self._call(functools.partial(self._writer.write, bytes(self._kept)))
             self._written += len(self._kept)
             self._kept = bytearray()
 
     def _sync(self) -> None:
         try:
-            self._writer.hsync()
+            self._call(self._writer.hsync)
         except RuntimeError as error:
             if "unsupported" not in str(error).lower():  # erasure-coded files can only be closed
                 raise
+
+    def _call(self, call: Callable[[], object]) -> None:
+        """Make a call of the library; DataNodesError if it does not return in time."""
+        raised: list[BaseException] = []
+
+        def run() -> None:
+            try:
+                call()
+            except BaseException as error:  # noqa: BLE001 - raised by the caller
+                raised.append(error)
+
+        thread = threading.Thread(target=run, name="packstone-hdfs", daemon=True)
+        thread.start()
+        thread.join(_ACKNOWLEDGED_SECONDS)
+        if thread.is_alive():
+            self.closed = True  # the library's object is still in use
+            why = f"the DataNodes have not acknowledged what was written for {_ACKNOWLEDGED_SECONDS} s"
+            raise DataNodesError(errno.ETIMEDOUT, why, self._path)
+        if raised:
+            raise raised[0]
