@@ -372,7 +372,7 @@ class TestBrokenFiles:
         assert (process.returncode, outcome["status"]) == (1, "partial"), process.stderr.decode()
         (skip,) = outcome["skipped"]
         assert (skip["what"], skip["kind"]) == (victim.name, "unreadable")
-        assert "Permission denied" in skip["why"]
+        assert skip["why"] == "it cannot be read: permission denied"
         assert tree(lake.table)[f"real/{victim.name}"] == before
         assert len(lake.names("real")) == 2
 
