@@ -364,7 +364,7 @@ def summary_of(measured: dict[str, tuple[Source, dict[str, Timing]]], rounds: in
     )
     sentences = (
         f"{sets}; {CORES} cores, the least of {rounds} rounds of `make bench`, CPU of the whole process tree.",
-        "Polars and DuckDB prove nothing; Spark counts rows, its JVM is warm.",
+        "Polars and DuckDB do not verify; Spark counts rows, its JVM is warm.",
         f"**Short** of our floors: {short}." if short else "",
         "Details, other formats, growth, trees, segments, scans: [benchmarks](docs/benchmarks.md).",
     )

@@ -173,6 +173,12 @@ class TestWrongCalls:
         assert (done.code, done.out) == (2, "")
         assert done.sentence == f"packstone: {name} {now}; see `packstone compact --help`."
 
+    def test_a_misspelt_option(self, packstone, lake):
+        """The option that was meant is suggested, and the question ends with its own mark."""
+        done = packstone("compact", lake.parquet(), "--target-siz", "1")
+        assert (done.code, done.out) == (2, "")
+        assert done.sentence.endswith("Did you mean '--target-size'? See `packstone compact --help`.")
+
     def test_keys_that_a_removed_option_became_exist(self):
         """What the sentences name is a key of some family."""
         known = {option.key for family in FAMILIES for option in family.load_options().all_options()}
@@ -372,7 +378,7 @@ class TestBrokenFiles:
         assert (process.returncode, outcome["status"]) == (1, "partial"), process.stderr.decode()
         (skip,) = outcome["skipped"]
         assert (skip["what"], skip["kind"]) == (victim.name, "unreadable")
-        assert "Permission denied" in skip["why"]
+        assert skip["why"] == "it cannot be read: permission denied"
         assert tree(lake.table)[f"real/{victim.name}"] == before
         assert len(lake.names("real")) == 2
 

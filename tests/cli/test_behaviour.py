@@ -220,9 +220,9 @@ class TestStreams:
         assert (done.code, done.json["status"]) == (0, "committed")
         lines = done.err.splitlines()
         size = r"[\d.,]+ \w+"
-        assert any(re.fullmatch(rf"packstone: listing {lake.table.name}, for .+", line) for line in lines), lines
-        with_rate = rf"packstone: \d+/10 merges, {size} of {size}, {size}/s, about .+ left"
-        without = rf"packstone: 0/10 merges, {size} of {size}, for .+"
+        assert any(re.fullmatch(rf"packstone: listing {lake.table.name}, .+ so far", line) for line in lines), lines
+        with_rate = rf"packstone: \d/10 merges, {size} of {size}, {size}/s, about .+ left"
+        without = rf"packstone: (0|10)/10 merges, {size} of {size}, .+ so far"
         known = [line for line in lines if "merges" in line]
         assert known
         assert all(re.fullmatch(f"{with_rate}|{without}", line) for line in known), known
@@ -369,7 +369,7 @@ class TestAsking:
         for arguments in (("restore", run, lake.table), ("restore", run), ("clean", lake.table)):
             done = packstone(*arguments)
             assert done.code == 2
-            assert done.sentence.endswith("There is no terminal to ask on; give --yes.")
+            assert done.sentence.endswith("and there is no terminal: give --yes.")
         assert tree(lake.root) == before
 
     def test_clean_with_nothing_to_clean_does_not_ask(self, packstone, lake):
@@ -554,8 +554,8 @@ class TestSignals:
         out, err = process.communicate(timeout=patient(60))
         assert process.returncode == 128 + number
         said = re.fullmatch(
-            r"packstone: (Interrupted: (\d+) of 40 partitions (is|are) published, the others are as they were; run the "
-            r"command again to go on\.)\n",
+            r"packstone: (Interrupted: (\d+) of 40 partitions (is|are) published, the others are unchanged; run the "
+            r"command again to continue\.)\n",
             err.decode(),
         )
         assert said is not None, err

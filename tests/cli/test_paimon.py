@@ -81,7 +81,7 @@ def test_a_run_is_verified_and_undone(table, packstone):
     for words in ((done["run"], table), (done["run"],)):
         proved = packstone("verify", *words)
         assert proved.code == 0
-        assert "against their originals too" in proved.out
+        assert "against the record and " in proved.out
     undone = packstone("restore", done["run"], "--yes")
     assert undone.code == 0
     assert "restored" in undone.out

@@ -70,7 +70,7 @@ SLIPS = [
     (("segments", "delete", "{table}"), "Give either --ids or --before."),
     (("segments", "delete", "{table}", "--ids", "x", "--yes"), "'x' is not a segment id"),
     (("segments", "delete", "{table}", "--ids", "1,9", "--yes"), "Segment 9 does not exist; nothing was deleted."),
-    (("segments", "delete", "{table}", "--ids", "1"), "There is no terminal to ask on; give --yes."),
+    (("segments", "delete", "{table}", "--ids", "1"), "and there is no terminal: give --yes."),
     (("segments", "delete", "{table}", "--before", "2020-01-01", "--yes"), "No segment was loaded before that time"),
     (("segments", "load", "{table}", "{new}"), "{new} does not exist"),
     (("segments", "load", "{table}", "nowhere.csv"), "nowhere.csv does not exist"),
@@ -123,7 +123,7 @@ def test_a_run_is_verified_and_undone(table, packstone):
     for words in ((done["run"], table), (done["run"],)):
         proved = packstone("verify", *words)
         assert proved.code == 0
-        assert "against their originals too" in proved.out
+        assert "against the record and its originals" in proved.out
     assert packstone("restore", done["run"], "--yes").out.startswith("restored 4 files")
     assert packstone("restore", done["run"], table, "--yes").out.strip().endswith("was already undone; nothing to do.")
     assert packstone("plan", table, "--format", "json").json["files_before"] == done["files_before"]

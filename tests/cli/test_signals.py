@@ -18,7 +18,9 @@ from packstone.storage.faulty import FaultyFileIO
 from packstone.storage.local import LocalFileIO
 
 PACKSTONE = Path(sys.executable).with_name("packstone")
-SENTENCE = re.compile(r"packstone: Interrupted(; nothing is half done|: [^\n]*; run the command again[a-z ]*)\.\n")
+SENTENCE = re.compile(
+    r"packstone: Interrupted(; no file is left half-written or half-moved|: [^\n]*; run the command again[a-z ]*)\.\n"
+)
 
 
 @pytest.fixture

@@ -236,5 +236,5 @@ def test_a_signal_stops_a_statement_that_duckdb_answers(quiet_env, tmp_path):
         err = process.communicate(timeout=patient(60))[1]
     finally:
         process.kill()
-    assert (process.returncode, err) == (130, "packstone: Interrupted; nothing is half done.\n")
+    assert (process.returncode, err) == (130, "packstone: Interrupted; no file is left half-written or half-moved.\n")
     assert not list(temp.iterdir())

@@ -2,7 +2,8 @@
 
 A block fenced as ``console`` holds commands (lines that begin with ``$ ``) and their output. A page's blocks run in
 order in one folder, empty but for ``examples/``. Sizes, times, widths and run ids differ from machine to machine and
-are not compared; a line ``[...]`` matches any lines. ``pytest --rewrite tests/docs`` writes what differs anew.
+are not compared; a line ``[...]`` matches any lines. ``pytest --rewrite tests/docs`` writes what differs anew, and
+for this it compares sizes too: they are the same in every run on one machine, and nobody notices stale ones.
 """
 
 import os
@@ -20,6 +21,7 @@ ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")])
 BLOCK = re.compile(r"^```console\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 RUN_ID = re.compile(r"\b\d{8}T\d{6}-[0-9a-f]{6}\b")
+SIZE = re.compile(r'\b\d+(?:\.\d+)? (?:B|KB|MB|GB)\b|"[a-z_]*bytes[a-z_]*": \d+')
 VOLATILE = (
     (re.compile(r"(?<![0-9A-Za-z])\d{8}T\d{6}-[0-9a-f]{6}(-\d+)?\b"), "RUN"),  # in names of files: with the attempt
     (re.compile(r"\b\d{4}-\d\d-\d\dT[\d:.]+\+00:00"), "MOMENT"),
@@ -44,16 +46,28 @@ class Step:
     shown: list[str]
     real: str = ""
 
-    def is_right(self) -> bool:
-        """Whether the page shows what was printed; ``[...]`` matches any lines."""
-        shown = settle("\n".join(self.shown))
-        parts = ["(?:.*\n)*" if line == "[...]" else f"{re.escape(line)}\n" for line in shown]
-        return re.fullmatch("".join(parts), "".join(f"{line}\n" for line in settle(self.real))) is not None
+    def find_shown(self) -> list[str] | None:
+        """The lines of the page as they were really printed, with its ``[...]``; None if something else was printed."""
+        real = [line for line in self.real.splitlines() if settle(line)]
+        text = "".join(f"{settle(line)}\n" for line in real)
+        parts = ["(?:.*\n)*" if line == "[...]" else f"({re.escape(settle(line))}\n)" for line in self._compared()]
+        found = re.fullmatch("".join(parts), text)
+        if found is None:
+            return None
+        places = (text.count("\n", 0, found.start(number)) for number in range(1, found.re.groups + 1))
+        return [line if line == "[...]" else real[next(places)] for line in self._compared()]
+
+    def _compared(self) -> list[str]:
+        return [line for line in self.shown if settle(line)]
+
+    def is_right(self, *, sizes: bool = False) -> bool:
+        """Whether the page shows what was printed, with ``sizes`` also in the same sizes."""
+        found = self.find_shown()
+        return found is not None and (not sizes or list_sizes(found) == list_sizes(self.shown))
 
     def renewed(self, with_real_runs) -> str:
         """The step as the page shall show it; what is right and abridged stays abridged."""
-        keep = "[...]" in self.shown and self.is_right()
-        lines = self.shown if keep else self.real.splitlines()
+        lines = (self.find_shown() if "[...]" in self.shown else None) or self.real.splitlines()
         return "".join(f"{with_real_runs(line).rstrip()}\n" for line in (f"$ {self.command}", *lines))
 
 
@@ -124,19 +138,22 @@ class Terminal:
             self._real_run.setdefault(ours, theirs)
 
 
-def settle(text: str) -> list[str]:
-    """Take out of each line what differs from machine to machine."""
-    lines = []
-    for line in text.splitlines():
-        for pattern, replacement in VOLATILE:
-            line = pattern.sub(replacement, line)  # noqa: PLW2901 - one line, step by step
-        lines.append(line.strip())
-    return [line for line in lines if line]
+def settle(line: str) -> str:
+    """Take out of a line what differs from machine to machine."""
+    for pattern, replacement in VOLATILE:
+        line = pattern.sub(replacement, line)
+    return line.strip()
+
+
+def list_sizes(lines: list[str]) -> list[str]:
+    """All sizes in these lines, in their order."""
+    return [size for line in lines for size in SIZE.findall(line)]
 
 
 @pytest.mark.parametrize("page", [p for p in PAGES if "```console" in p.read_text()], ids=lambda p: p.name)
 def test_what_a_page_shows_is_what_is_printed(page, packstone, monkeypatch, tmp_path, request):
     """Every command of a page prints what the page says it prints."""
+    rewrites = request.config.getoption("--rewrite")
     terminal = Terminal(packstone, monkeypatch, tmp_path)
     text = page.read_text()
     blocks = []
@@ -145,10 +162,10 @@ def test_what_a_page_shows_is_what_is_printed(page, packstone, monkeypatch, tmp_
         for step in steps:
             step.real = terminal.type(step.command).replace(str(tmp_path), "/data")
             terminal.learn_runs("\n".join(step.shown), step.real)
-            if not step.is_right() and not request.config.getoption("--rewrite"):
+            if not step.is_right() and not rewrites:
                 pytest.fail(f"{page.name}: `{step.command}` prints now:\n{step.real}", pytrace=False)
         blocks.append((block, steps))
-    if not all(step.is_right() for _, steps in blocks for step in steps):
+    if rewrites and not all(step.is_right(sizes=True) for _, steps in blocks for step in steps):
         for block, steps in blocks:
             new = "".join(step.renewed(terminal.with_real_runs) for step in steps)
             text = text.replace(block, new, 1)

@@ -206,7 +206,7 @@ def test_recover_removes_what_was_finished(case, children, tmp_path):
     """`recover` makes room: the next compaction merges all of it."""
     rows = case.rows()
     kill_after(case, children, tmp_path / "copy", case.units)
-    assert any("staging removed" in action for action in Table(case.table).recover().actions)
+    assert any("staging files removed" in action for action in Table(case.table).recover().actions)
     check_all_merged(case, rows, Table(case.table).compact(case.options), 0)
 
 

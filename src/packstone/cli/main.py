@@ -11,7 +11,7 @@ import os
 import signal
 import sys
 
-INTERRUPTED = "Interrupted; nothing is half done."
+INTERRUPTED = "Interrupted; no file is left half-written or half-moved."
 
 
 def exit_code_of(number: int) -> int:
@@ -154,7 +154,10 @@ def _usage_sentence(error: click.ClickException) -> str:
     """Return in one sentence what click would print in four lines."""
     said = " ".join(error.format_message().split()).rstrip(".")
     context = error.ctx if isinstance(error, click.UsageError) else None
-    return f"{said}; see `{context.command_path} --help`." if context is not None else f"{said}."
+    if context is None:
+        return f"{said}."
+    where = f"`{context.command_path} --help`"
+    return f"{said} See {where}." if said.endswith("?") else f"{said}; see {where}."
 
 
 def _fail_by(error: Exception, arguments: list[str]) -> int:

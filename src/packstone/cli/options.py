@@ -55,7 +55,9 @@ output_options = _stack(
 )
 
 time_travel_options = _stack(
-    click.option("--version", type=click.IntRange(min=1), default=None, help="Read the table at this version."),
+    click.option(
+        "--version", type=click.IntRange(min=1), default=None, metavar="N", help="Read the table at version N."
+    ),
     click.option(
         "--as-of",
         default=None,
@@ -141,14 +143,16 @@ class _WithAlias(click.Option):
         return record and (record[0].replace(", ".join(self.opts), self.opts[0]), record[1])
 
 
-target_size_option: Callable[[Any], Any] = click.option(
-    "--target-size",
-    "--block-size",
-    "target_size",
-    cls=_WithAlias,
-    default=None,
-    metavar="SIZE",
-    help="Merge files smaller than SIZE into files of about SIZE (default: 120M). --block-size is an alias.",
+def _target_size(text: str) -> Callable[[Any], Any]:
+    names = ("--target-size", "--block-size", "target_size")
+    return click.option(*names, cls=_WithAlias, default=None, metavar="SIZE", help=text)
+
+
+target_size_option: Callable[[Any], Any] = _target_size(
+    "Merge files smaller than SIZE into files of about SIZE (default: 120M). --block-size is an alias."
+)
+health_size_option: Callable[[Any], Any] = _target_size(
+    "Count files smaller than SIZE as small, and assume merged files of about SIZE (default: 120M)."
 )
 
 # The family parses the values of these options: families may have different codecs.
@@ -274,5 +278,5 @@ def confirm(question: str, *, yes: bool) -> bool:
     if yes:
         return True
     if not sys.stdin.isatty():
-        raise InvalidInputError(f"{question} There is no terminal to ask on; give --yes.")
+        raise InvalidInputError(f'Confirmation is needed ("{question}"), and there is no terminal: give --yes.')
     return bool(click.confirm(question, err=True))

@@ -205,14 +205,14 @@ class _Lines:
     def _line(self) -> str:
         numbers, seconds = self.numbers, time.monotonic() - self._began
         if numbers is None:
-            return f"{self._before}, for {format_duration(seconds)}"
+            return f"{self._before}, {format_duration(seconds)} so far"
         done = f"{numbers.done_units:,}/{numbers.units:,} {self._noun}"
         sizes = f"{format_bytes(numbers.done_bytes)} of {format_bytes(numbers.total_bytes)}"
         rate = numbers.done_bytes / seconds if seconds else 0.0
-        if not rate:
-            return f"{done}, {sizes}, for {format_duration(seconds)}"
-        left = format_duration((numbers.total_bytes - numbers.done_bytes) / rate)
-        return f"{done}, {sizes}, {format_bytes(int(rate))}/s, about {left} left"
+        left_bytes = numbers.total_bytes - numbers.done_bytes
+        if not rate or left_bytes <= 0:  # nothing to estimate from, or nothing left but to publish
+            return f"{done}, {sizes}, {format_duration(seconds)} so far"
+        return f"{done}, {sizes}, {format_bytes(int(rate))}/s, about {format_duration(left_bytes / rate)} left"
 
 
 @contextlib.contextmanager

@@ -23,7 +23,7 @@ class Recovered:
     is_damaged: bool = False  # a record cannot be read, so it is not known what is half-done
 
     def __str__(self) -> str:
-        return f"run {self.run}, {self.part or 'the table'}: {self.action}"
+        return f"run {self.run}{self.part and ', '}{self.part}: {self.action}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -158,8 +158,8 @@ def _interrupted_message(family: Family, tally: Tally) -> str:
     if done == known > 1 and tally.is_planned:
         return f"Interrupted: all {plural(known, family.part)} are published; run the command again to look for more."
     found = f"Interrupted: {done:,} of {plural(known, family.part)} {so_far}{verb} published"
-    rest = ", the others are as they were" if done < known else ""
-    return f"{found}{rest}; run the command again to go on."
+    rest = ", the others are unchanged" if done < known else ""
+    return f"{found}{rest}; run the command again to continue."
 
 
 def _message(family: Family, totals: Totals, skipped: tuple[Skipped, ...], *, count: int) -> str:

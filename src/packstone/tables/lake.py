@@ -46,7 +46,7 @@ _MAX_ENTRIES: Final = 1_000  # inspected in each of them; the first ones show wh
 _MAX_DEPTH: Final = 4  # catalog/warehouse/db.db/table
 _NAMED: Final = 5  # tables in the message; the error has all
 _PART_NAME: Final = re.compile(r"(?=.*\d)[\dTWQ._:+-]+|HIVE_UNION_SUBDIR_\d+|HIVE_DEFAULT_LIST_BUCKETING_DIR_NAME")
-_RUN_NAME: Final = re.compile(r"\d{8}T\d{6}-[0-9a-f]{6}")  # a run's folder in the folder of --backup
+_RUN_NAME: Final = re.compile(r"\d{8}T\d{6}-[0-9a-f]{6}")  # a run's folder in the folder of `--set backup=DIR`
 _SEVERAL: Final = 2
 _SYSTEM_FOLDERS: Final = frozenset(
     {"bin", "boot", "dev", "etc", "lib", "lib32", "lib64", "libx32", "proc", "sbin", "sys", "usr"}

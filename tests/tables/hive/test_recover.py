@@ -211,7 +211,7 @@ def test_staging_of_a_dead_run_goes(crashed):
     """A run that was killed while it wrote leaves nothing but its staging, and that is removed."""
     crashed.kill("sync_file", 0)
     assert (crashed.state / "staging" / crashed.run).exists()
-    assert "staging removed" in crashed.recover().actions[0]
+    assert "staging files removed" in crashed.recover().actions[0]
     assert not (crashed.state / "staging").exists()
     assert crashed.now() == crashed.before
 

@@ -42,7 +42,7 @@ def refresh(metastore_url: str | None, history_url: str | None, output_format: s
 @click.argument("table", required=False, metavar="[DB[.TABLE]]")
 @_HISTORY
 @click.option(
-    "--limit", type=click.IntRange(min=1), default=100, show_default=True, help="Print at most this many rows."
+    "--limit", type=click.IntRange(min=1), default=100, show_default=True, metavar="N", help="Print at most N rows."
 )
 @options.output_options
 def list_them(table: str | None, history_url: str | None, limit: int, output_format: str, debug: bool) -> int:  # noqa: ARG001

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     "health", cls=FamilyCommand, short_help="Show files, sizes, sorted runs or segments, a score, and hazards."
 )
 @click.argument("targets", nargs=-1, required=True, metavar="TARGET...")
-@options.target_size_option
+@options.health_size_option
 @options.set_option
 @options.metastore_option
 @options.output_options

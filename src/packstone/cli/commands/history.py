@@ -34,7 +34,14 @@ _HISTORY = click.option("--history", "history_url", default=None, metavar="URL",
 )
 @click.option("--since", default=None, metavar="WHEN", help="List only runs since a time (2026-01-31) or an age (7d).")
 @click.option("--until", default=None, metavar="WHEN", help="List only runs before a time or an age.")
-@click.option("--limit", type=click.IntRange(min=1), default=20, show_default=True, help="List at most this many runs.")
+@click.option(
+    "--limit",
+    type=click.IntRange(min=1),
+    default=20,
+    show_default=True,
+    metavar="N",
+    help="List at most N runs.",
+)
 @click.option(
     "--format",
     "output_format",

@@ -37,10 +37,12 @@ def verify(run: str, target: str | None, history_url: str | None, measure_read: 
 
     with open_target(find_target(run, target, history_url), typed, to_merge=False) as table:
         report = table.verify(run, measure_read=measure_read)
-    proved = (
-        f"verified {plural(report.rows, 'row')} in {plural(report.proved, 'merged file')} against the record, "
-        f"{report.with_inputs:,} of them against their originals too"
-    )
+    against = "the record"
+    if report.with_inputs == report.proved > 0:
+        against += " and its originals" if report.proved == 1 else " and their originals"
+    elif report.with_inputs:
+        against += f", {report.with_inputs:,} of them also against their originals"
+    proved = f"verified {plural(report.rows, 'row')} in {plural(report.proved, 'merged file')} against {against}"
     lines = [f"MISMATCH  {problem}" for problem in report.problems] or [proved]
     lines += [
         f"read {one['cache']}: {one['seconds_before']:.3f} s before, {one['seconds_after']:.3f} s after "
@@ -55,7 +57,11 @@ def verify(run: str, target: str | None, history_url: str | None, measure_read: 
 @click.command("check", cls=FamilyCommand, short_help="Check that all files exist and are what was written.")
 @click.argument("target")
 @click.option(
-    "--version", type=click.IntRange(min=1), default=None, help="Check this version (segment and Paimon tables)."
+    "--version",
+    type=click.IntRange(min=1),
+    default=None,
+    metavar="N",
+    help="Check version N (segment and Paimon tables).",
 )
 @click.option("--deep", is_flag=True, help="Also read all rows, and compare them with what is recorded.")
 @options.metastore_option

@@ -197,7 +197,7 @@ def load(path: str, inputs: tuple[str, ...], **typed: Any) -> int:
 @_PATH
 @click.option("--history", "with_history", is_flag=True, help="Include segments whose files `clean` has removed.")
 @options.time_travel_options
-@click.option("--limit", type=click.IntRange(min=1), default=None, help="List at most this many, newest first.")
+@click.option("--limit", type=click.IntRange(min=1), default=None, metavar="N", help="List at most N, newest first.")
 @options.output_options
 def show_segments(path: str, **typed: Any) -> int:
     """List the segments of a table, in CarbonData's columns."""
@@ -211,7 +211,12 @@ def show_segments(path: str, **typed: Any) -> int:
 @command.command("versions", short_help="List the versions that can still be read.")
 @_PATH
 @click.option(
-    "--limit", type=click.IntRange(min=1), default=20, show_default=True, help="List at most this many, newest first."
+    "--limit",
+    type=click.IntRange(min=1),
+    default=20,
+    show_default=True,
+    metavar="N",
+    help="List at most N, newest first.",
 )
 @options.output_options
 def versions(path: str, **typed: Any) -> int:

@@ -9,8 +9,8 @@ fail for a value between minimum and maximum, and bloom filters exist only if th
 
 Entries are tested by the code that tests rows (query/filter/evaluate.py), in the column's own type, so NaN, -0.0 and
 nulls (which are no entries, and pass none of these tests) are decided alike. The rule is off for a chunk with a page
-that is not dictionary-encoded, or without the counts of encodings in the footer that tell; for a column of another type
-than the table's; and for ``<>``, ``NOT IN`` and ranges, which nearly every dictionary passes.
+that is not dictionary-encoded, or if its footer lacks page counts by encoding; for a column of another type than the
+table's; and for ``<>``, ``NOT IN`` and ranges, which nearly every dictionary passes.
 
 The entries are cached, and so serve both directions: value to code (a vector comparison, faster than a hash table up to
 the largest dictionaries that writers make) and code to value. An entry of the cache belongs to one column chunk.
@@ -94,7 +94,7 @@ class DictionaryTest:
     key: tuple[str, int]  # of the version of the file
     cache: LruCache[Any, Entries]
     open: Callable[[], Any]  # opens the file for reading at any offset
-    tested: set[str]  # gets the names of columns of which a dictionary was tested
+    tested: set[str]  # collects the names of the columns whose dictionaries were tested
 
     def choose(self, groups: Sequence[int]) -> Sequence[int]:
         """The row groups that may still hold a match, in their order."""

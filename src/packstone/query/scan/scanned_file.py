@@ -144,7 +144,7 @@ class ScannedFile:
         sure: frozenset[int],
         tested: set[str] | None = None,
     ) -> Sequence[int]:
-        """Drop the row groups that cannot hold a match by the dictionaries of columns, whose names ``tested`` gets."""
+        """Drop the row groups that cannot match according to the dictionaries; add the tested columns to ``tested``."""
         if len(sure) == len(groups) or not has_dictionary_test(expression):
             return groups
         test = DictionaryTest(

@@ -208,7 +208,7 @@ def scan_footer(source: Any, path: str) -> ScannedFooter:
 
 
 def scan_file(io: FileIO, path: str) -> ScannedFooter:
-    """Read the footer of a file of any size; if a step of this process has read the same bytes, no more than these."""
+    """Read the footer of a file of any size; reuse the result if this process has read the same bytes before."""
     found = scan_small_file(io, path) if isinstance(io, KeptFiles) else None
     if found is not None:
         return found

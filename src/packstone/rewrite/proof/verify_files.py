@@ -51,7 +51,7 @@ def fingerprint_parquet(io: FileIO, paths: Sequence[str], *, ordered: bool, chec
 
 
 def _is_one_small_file(io: FileIO, paths: Sequence[str]) -> bool:
-    """Whether a second thread would take longer to start than to be of use."""
+    """Whether starting a second thread would cost more than it saves."""
     found = io.stat(paths[0]) if len(paths) == 1 else None
     return found is not None and found.size_bytes <= _SMALL_BYTES
 

@@ -85,12 +85,6 @@ def run_unit(io: FileIO, spec: UnitSpec, *, staging: str, attempt: str) -> UnitR
         # The staged file is kept as evidence.
         evidence = (StagedFile(path=staged),)
         return UnitResult(number=spec.number, status=UnitStatus.MISMATCH, message=error.message, outputs=evidence)
-    except PermissionError as error:
-        status, message, blamed = (
-            UnitStatus.UNFAITHFUL,
-            f"owner and mode cannot be kept: {one_line(error)}",
-            "",
-        )
     except (PackstoneError, OSError) as error:
         status, message, blamed = UnitStatus.FAILED, one_line(error), ""
     except Exception as error:  # noqa: BLE001 - damaged bytes make decoders raise anything
@@ -138,7 +132,7 @@ def _verify(io: FileIO, spec: UnitSpec, *, staged: str, done: Written, began: fl
     """Prove that an output is readable, holds the rows of the inputs and has the same shape."""
     paths = [f"{spec.directory}/{file.name}" for file in spec.inputs]
     kernel = kernel_of(spec.file_format)
-    io.set_permissions(staged, spec.permissions)
+    _set_permissions(io, spec, staged=staged)
     io.sync_file(staged)
     kernel.check_readable(io, paths, staged, written=done)
     written = time.perf_counter()
@@ -175,6 +169,16 @@ def _verify(io: FileIO, spec: UnitSpec, *, staged: str, done: Written, began: fl
         read_seconds_before=read_before - written + shared_seconds,
         read_seconds_after=read_after - read_before,
     )
+
+
+def _set_permissions(io: FileIO, spec: UnitSpec, *, staged: str) -> None:
+    """Give an output the permissions of its inputs; UnfaithfulError if this user may not."""
+    try:
+        io.set_permissions(staged, spec.permissions)
+    except PermissionError as error:
+        raise UnfaithfulError(
+            "this user cannot give the merged file the owner, group and mode of the originals", file=staged
+        ) from error
 
 
 def _check_unchanged(io: FileIO, spec: UnitSpec) -> None:

@@ -11,10 +11,10 @@ Each column of each row group of the output is made in one of three ways:
 ========  =================================================  ========================================================
 way       pages                                              when
 ========  =================================================  ========================================================
-copied    as they were                                       no page of the inputs needs a dictionary
+copied    unchanged                                          no page of the inputs needs a dictionary
 recoded   dictionaries merged, codes replaced                pages with codes come first; plain pages that follow
           (``formats.parquet_codes``); levels, and plain     them, where a dictionary had grown too big, come last
-          pages after a dictionary overflow, as they were
+          pages after a dictionary overflow, unchanged
 encoded   decoded and encoded again by PyArrow               all other cases; all columns of its field with it
 ========  =================================================  ========================================================
 
@@ -140,7 +140,7 @@ class SplicePlan:
 class Spliced:
     """How the columns of a file were made."""
 
-    copied: tuple[int, ...]  # numbers of the columns that hold nothing but pages as they were
+    copied: tuple[int, ...]  # numbers of the columns that consist of unchanged pages only
     note: str
 
 

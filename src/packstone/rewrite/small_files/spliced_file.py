@@ -161,7 +161,7 @@ class SplicedChunk:
     size_bytes: int = 0
     dictionary_bytes: int = 0  # of the dictionary page with its header
     bloom_filter: bytes = b""
-    is_copied: bool = True  # whether it holds nothing but pages as they were
+    is_copied: bool = True  # whether it consists of unchanged pages only
     _places: list[tuple[int, int]] = field(default_factory=list)
     _first_rows: list[int] = field(default_factory=list)
     _rows: int = 0

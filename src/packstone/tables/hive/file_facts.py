@@ -7,6 +7,7 @@ alone and reported. Files are merged if they share one line of text, their group
 from __future__ import annotations
 
 import hashlib
+import os
 import re
 from dataclasses import dataclass
 from enum import StrEnum
@@ -125,7 +126,7 @@ def read_file_facts(io: FileIO, directory: str, file: FileEntry, *, codec: str) 
     except OSError as error:
         if is_storage_failure(error):
             raise
-        found, why = FileFormat.UNKNOWN, f"it cannot be read: {one_line(error)}"
+        found, why = FileFormat.UNKNOWN, f"it cannot be read: {_reason(error)}"
     except PackstoneError:
         raise
     except Exception as error:  # noqa: BLE001 - damaged bytes make decoders raise anything
@@ -135,6 +136,13 @@ def read_file_facts(io: FileIO, directory: str, file: FileEntry, *, codec: str) 
         why = "it changed or was removed since it was listed"  # another writer is active; nothing is damaged
         return not_merged(file, FileFormat.UNKNOWN, verdict=Verdict.LEFT_ALONE, why=why)
     return not_merged(file, found, verdict=Verdict.UNREADABLE, why=why)
+
+
+def _reason(error: OSError) -> str:
+    """What happened, without number and path: PyArrow, whose errors name no file, has both in its text."""
+    if error.errno is not None and error.filename is None:
+        return os.strerror(error.errno).lower()
+    return error.strerror or one_line(error)
 
 
 def format_by_name(name: str) -> FileFormat | None:

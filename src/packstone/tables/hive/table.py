@@ -647,7 +647,7 @@ def _restored_so_far(plan: RestorePlan, done: int) -> str:
     restored, verb = len(set(plan.parts) - left), "is" if len(set(plan.parts) - left) == 1 else "are"
     return (
         f"Interrupted: {restored:,} of {plural(len(plan.parts), 'partition')} {verb} restored, the others are still "
-        "merged; run the command again to go on."
+        "merged; run the command again to continue."
     )
 
 

@@ -11,8 +11,8 @@ Listing takes one listing of the segment files, of the index files and of the de
 each segment; a segment file is read only if its folder does not hold as many files and bytes as the status says. No
 file is inspected singly. Several threads list folders, because on HDFS and S3 each listing waits some milliseconds.
 
-Data files are read by tasks of an engine (``CHECK_JOB``), some of one run of a segment in each unit: their order is
-checked together. The driver holds the records of one segment at a time.
+Data files are read by tasks of an engine (``CHECK_JOB``). Each unit has several files of one sorted run of one segment,
+because their order is checked together. The driver holds the records of one segment at a time.
 """
 
 from __future__ import annotations
