@@ -1,5 +1,6 @@
 """A folder that holds tables is not taken for one table; folders that look alike and are one table still are."""
 
+import shlex
 import shutil
 from pathlib import Path
 
@@ -68,6 +69,57 @@ def test_several_tables_are_refused(packstone, root, tree, command):
     assert lines[1:3] == [f"  packstone {command} {root}/{name}" for name in ("customers", "orders")]
     assert ("--each" in done.err) == (command in ("plan", "compact"))
     assert tree(root.parent) == before
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (("restore", "20190101T000000-abcdef"), ("--yes",)),
+        (("verify", "20190101T000000-abcdef"), ()),
+        (("compact", "--header", "1"), ("--where", "dt < '2'")),
+    ],
+    ids=" ".join,
+)
+def test_a_suggested_command_runs(packstone, root, before, after):
+    """The command is the one that was typed, with all its options, on one of the tables."""
+    lines = packstone(*before, f"{root}/", *after).err.splitlines()
+    suggested = [shlex.split(line) for line in lines[1:3]]
+    assert suggested == [["packstone", *before, f"{root}/{name}", *after] for name in ("customers", "orders")]
+    assert "Give" not in packstone(*suggested[0][1:]).err
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ("compact", "{root}", "--history", "mysql://me:hidden@db/h"),
+        ("compact", "{root}", "--conf", "spark.hadoop.fs.s3a.secret.key=hidden"),
+        ("compact", "{root}", "--exclude", "{root}"),
+        ("compact", "{root}", "--where", "dt = '1'\nAND TRUE"),
+        ("merge", "file:///", "{root}", "10M"),
+    ],
+    ids=lambda words: words[-1],
+)
+def test_only_the_paths_are_suggested(packstone, root, options):
+    """A command is not printed if it might hold a secret, or if it is not clear which word is the target."""
+    done = packstone(*(word.format(root=root) for word in options))
+    assert done.err.splitlines()[1:3] == [f"  {root}/customers", f"  {root}/orders"]
+    assert "hidden" not in done.err
+
+
+def test_query_suggests_what_it_can_read(packstone, root):
+    """Of a folder of tables, `query` names those that are no Hive directories; if there is none, it says so."""
+    statement = "SELECT count(*) FROM t"
+    none = packstone("query", root, statement)
+    assert (none.code, none.sentence.endswith("a folder of tables, and `packstone query` reads none of them.")) == (
+        2,
+        True,
+    )
+    assert packstone("segments", "create", root / "events", "--schema", "id long").code == 0
+    done = packstone("query", root, statement, "--format", "json")
+    sentence, suggested = done.err.splitlines()
+    assert sentence.endswith("is not a table but a folder of tables; give one of those that can be queried.")
+    assert shlex.split(suggested) == ["packstone", "query", f"{root}/events", statement, "--format", "json"]
+    assert done.json["tables"] == [f"{root}/events"]
 
 
 def test_the_json_has_them_all(packstone, root):

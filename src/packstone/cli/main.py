@@ -67,6 +67,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
 
 
 _SUGGESTED: Final = 20  # commands printed for the tables of a folder; the JSON has all of them
+_CONFIDENTIAL: Final = "(?i):.*@|passw|secret|token"  # arguments that are not repeated on stderr, a job's log
 
 
 class LazyGroup(click.Group):
@@ -162,8 +163,9 @@ def _usage_sentence(error: click.ClickException) -> str:
 
 def _fail_by(error: Exception, arguments: list[str]) -> int:
     if isinstance(error, PackstoneError):
-        is_conflict, tables = isinstance(error, ConflictError), error.facts.get("tables", ())
-        return _fail(error.message, error.exit_code, arguments, is_conflict=is_conflict, tables=tables)
+        is_conflict, facts = isinstance(error, ConflictError), error.facts
+        several = {"tables": facts["tables"], "folder": facts["path"]} if facts.get("tables") else {}
+        return _fail(error.message, error.exit_code, arguments, is_conflict=is_conflict, **several)
     if isinstance(error, OSError):
         return _fail(f"{storage_sentence(error)} Fix this and run the command again.", 1, arguments)
     return _fail(f"Unexpected {type(error).__name__}: {error}. Run again with --debug for the trace.", 1, arguments)
@@ -180,7 +182,13 @@ def _fail_interrupted(error: BaseException, number: int | None, arguments: list[
 
 
 def _fail(
-    message: str, code: int, arguments: list[str], *, is_conflict: bool = False, tables: tuple[str, ...] = ()
+    message: str,
+    code: int,
+    arguments: list[str],
+    *,
+    is_conflict: bool = False,
+    tables: tuple[str, ...] = (),
+    folder: str = "",
 ) -> int:
     if _wants_trace(arguments):
         import traceback
@@ -193,7 +201,7 @@ def _fail(
     failure: dict[str, Any] = {"format_version": 1, "status": status, "message": message}
     if tables:
         failure["tables"] = list(tables)
-        _suggest(tables, arguments)
+        _suggest(tables, folder, arguments)
     if _given(arguments, "--format") == "json":
         import json
 
@@ -206,21 +214,48 @@ def _fail(
     return code
 
 
-def _suggest(tables: tuple[str, ...], arguments: list[str]) -> None:
-    """Print the command for each table when the target is a folder of tables."""
-    from shlex import quote
+def _suggest(tables: tuple[str, ...], folder: str, arguments: list[str]) -> None:
+    """Print for each table of a folder the same command on that table."""
+    from shlex import join
 
     from packstone.cli.output import short_path
 
-    command = next((word for word in arguments if not word.startswith("-")), "compact")
-    if command == "merge":
-        command = "compact"
+    at = _find_target(folder, arguments)
     for table in tables[:_SUGGESTED]:
-        click.echo(f"  packstone {command} {quote(short_path(table))}", err=True)
+        path = short_path(table)
+        words = [path] if at is None else ["packstone", *arguments[:at], path, *arguments[at + 1 :]]
+        click.echo(f"  {join(words)}", err=True)
     if len(tables) > _SUGGESTED:
         click.echo(f"  … and {len(tables) - _SUGGESTED:,} more", err=True)
-    if command in ("plan", "compact"):
+    if _command(arguments) in ("plan", "compact"):
         click.echo("  or all of them, one after another: the same command with --each", err=True)
+
+
+def _find_target(folder: str, arguments: list[str]) -> int | None:
+    """Find the argument to replace by a table of the folder; None if the command must not be printed, or would not run.
+
+    `merge` takes only some of the tables, and splits their path into two arguments.
+    """
+    import re
+
+    text = " ".join(arguments)
+    if _command(arguments) == "merge" or not text.isprintable() or re.search(_CONFIDENTIAL, text):
+        return None
+    found = [at for at, word in enumerate(arguments) if _is_path_of(folder, word)]
+    return found[0] if len(found) == 1 else None
+
+
+def _command(arguments: list[str]) -> str:
+    return next((word for word in arguments if not word.startswith("-")), "")
+
+
+def _is_path_of(folder: str, word: str) -> bool:
+    from packstone.storage.location import parse_location
+
+    try:
+        return parse_location(word).path.rstrip("/") == folder.rstrip("/")
+    except (PackstoneError, OSError, ValueError):  # not a path
+        return False
 
 
 def _given(arguments: list[str], option: str) -> str | None:

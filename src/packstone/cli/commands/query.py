@@ -21,9 +21,10 @@ import click
 from packstone.cli import options
 from packstone.cli.output import make_console, plain_text, short_path, show
 from packstone.cli.targets import read_spark_settings
-from packstone.errors import InvalidInputError
+from packstone.errors import InvalidInputError, SeveralTablesError
 from packstone.model.sizes import format_bytes, plural
-from packstone.tables.families import is_plain
+from packstone.storage.stores import open_store
+from packstone.tables.families import find_table, is_plain
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -121,12 +122,27 @@ def open_scanned(path: str) -> Table:
     """Open a table whose rows can be scanned."""
     from packstone.pipeline.open import open_table
 
-    table = open_table(path, history=None)
+    try:
+        table = open_table(path, history=None)
+    except SeveralTablesError as several:
+        raise _only_scanned(several) from None
     if not table.family_row.is_scanned:
         hint = "; read it with Spark or DuckDB" if is_plain(table.family_row) else ", which cannot be queried"
         what = f"{table.path} is {table.family_row.singular}{hint}."
         raise InvalidInputError(what, path=table.path)
     return table
+
+
+def _only_scanned(several: SeveralTablesError) -> InvalidInputError:
+    """Return the error for a folder of tables with only those tables that can be queried."""
+    folder = several.facts["path"]
+    io = open_store(folder)
+    tables = tuple(table for table in several.facts["tables"] if find_table(io, table)[0].is_scanned)
+    what = f"{folder} is not a table but a folder of tables"
+    if not tables:
+        return InvalidInputError(f"{what}, and `packstone query` reads none of them.", path=folder)
+    facts = {**several.facts, "tables": tables}
+    return SeveralTablesError(f"{what}; give one of those that can be queried.", **facts)
 
 
 # ---- on a terminal ----
