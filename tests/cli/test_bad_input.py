@@ -382,6 +382,31 @@ class TestBrokenFiles:
         assert tree(lake.table)[f"real/{victim.name}"] == before
         assert len(lake.names("real")) == 2
 
+    @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody else")
+    @pytest.mark.parametrize("mode", [0o700, 0o711], ids=oct)
+    def test_folder_that_cannot_be_listed(self, quiet_env, lake, tmp_path, mode):
+        """The sentence names the table's folder, and not a file in it that may not exist; no command guesses."""
+        lake.parquet("warm")
+        lake.parquet("real").chmod(mode)
+        program = (
+            "import os, sys\n"
+            "from packstone.cli.main import run\n"
+            "commands = ['health'], ['plan'], ['check'], ['clean'], ['segments', 'show']\n"
+            "for command in commands:\n"
+            "    run([*command, sys.argv[1] + '/warm'])\n"
+            "sys.stderr.write('as nobody\\n')\n"
+            "os.setgroups([]); os.setgid(65534); os.setuid(65534)\n"
+            "for command in commands:\n"
+            "    assert run([*command, sys.argv[1] + '/real']) == 1\n"
+        )
+        parents = [path for path in tmp_path.parents if path.stat().st_uid == 0 and not path.stat().st_mode & 0o001]
+        for path in (*parents, tmp_path):
+            path.chmod(path.stat().st_mode | 0o111)
+        command = [sys.executable, "-c", program, str(lake.table)]
+        process = subprocess.run(command, env=quiet_env, capture_output=True, text=True, check=False)
+        sentence = f"packstone: {lake.table}/real cannot be listed: permission denied.\n"
+        assert (process.returncode, process.stderr.partition("as nobody\n")[2]) == (0, sentence * 5)
+
     def test_incompatible_types_of_a_column(self, packstone, lake):
         """Two schemas are two groups, never reconciled; ``health`` warns."""
         folder = lake.folder()

@@ -28,7 +28,7 @@ from packstone.storage.location import scheme_of
 from packstone.storage.stores import open_store
 from packstone.tables.families import find_format, find_table, is_plain
 from packstone.tables.family import PlanContext
-from packstone.tables.lake import check_one_table
+from packstone.tables.lake import check_listable, check_one_table
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -84,7 +84,11 @@ class Table:
         self._progress: Progress = progress or NoProgress()
         self._named = dict(named or {})  # what a catalog says about the table, for the family that uses it
         self._family, self.path = _find(self._io, path)
-        opened = self.open()  # a damaged table raises now
+        try:
+            opened = self.open()  # a damaged table raises now
+        except PermissionError:  # its file name may be one that does not exist: the folder cannot be entered
+            check_listable(self._io, self.path)
+            raise
         if not self._named and is_plain(self._family):
             check_one_table(self._io, self.path)
         spool = table_spool(self._io, opened.state, root=opened.root)

@@ -28,7 +28,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
-from packstone.errors import InvalidInputError, SeveralTablesError
+from packstone.errors import InvalidInputError, SeveralTablesError, UnavailableError
 from packstone.model.sizes import plural
 from packstone.storage.fileio import EntryKind
 from packstone.tables.families import find_format, find_table, is_plain
@@ -96,12 +96,17 @@ class _Sample:
 
 
 def check_one_table(io: FileIO, path: str) -> None:
-    """Raise SeveralTablesError, which lists the tables, for a plain folder that holds tables but is not a table."""
+    """Raise SeveralTablesError, which lists the tables, for a plain folder that holds tables but is not a table.
+
+    For a folder that the user may not list, raise UnavailableError.
+    """
     _check_not_system(path)
     if any("=" in folder for folder in path.split("/")):
         return
     try:
         sample = _sample(io, path)
+    except PermissionError:
+        raise _not_listable(path) from None
     except OSError:
         return  # listing it later raises the reason
     is_known = sample.has_partitions or sample.has_parts
@@ -122,6 +127,18 @@ def check_one_table(io: FileIO, path: str) -> None:
         tables=tuple(table.path for table in tables if not table.why_not),
         left_alone=tuple((table.path, table.why_not) for table in tables if table.why_not),
     )
+
+
+def check_listable(io: FileIO, path: str) -> None:
+    """Raise UnavailableError for a folder that the user may not list: whether it is a table is then unknown."""
+    try:
+        next(iter(io.list_dir(path)), None)
+    except PermissionError:
+        raise _not_listable(path) from None
+
+
+def _not_listable(path: str) -> UnavailableError:
+    return UnavailableError(f"{path} cannot be listed: permission denied.", path=path)
 
 
 def _check_not_system(path: str) -> None:

@@ -344,6 +344,7 @@ def _character(text: str) -> str:
 def _open(path: str, **how: Any) -> SegmentVerbs:
     from packstone.pipeline.table import Table
     from packstone.storage.stores import open_store
+    from packstone.tables.lake import check_listable
     from packstone.tables.segments.show import FAMILY
 
     location = parse_location(path).path
@@ -352,6 +353,7 @@ def _open(path: str, **how: Any) -> SegmentVerbs:
     if io.stat(location) is None:
         raise InvalidInputError(f"{location} does not exist; create it {create}.", path=location)
     if find_table(io, location)[0].name != FAMILY:
+        check_listable(io, location)
         raise InvalidInputError(f"{location} is not a segment table; create one {create}.", path=location)
     return Table(location, io=io, **how).segments
 
