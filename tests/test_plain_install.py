@@ -106,9 +106,12 @@ def test_sql(plain, tmp_path):
     rows = plain("packstone", "query", "t", "SELECT name AS n FROM t WHERE id > 1 LIMIT 5", "--format", "csv")
     assert rows.stdout == "n\nb\n"
     assert plain("packstone", "query", "t", "SELECT count(*) FROM t", "--format", "csv").stdout == "count(*)\n2\n"
-    done = plain("packstone", "query", "t", "SELECT max(id) FROM t")
-    assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr == (
-        "packstone: max(id) needs DuckDB or Spark; install one of them with `pip install 'packstone[sql]'` or "
-        "`pip install 'packstone[spark]'`.\n"
-    )
+    for columns in ("max(id)", "count(*), max(id)"):
+        done = plain("packstone", "query", "t", f"SELECT {columns} FROM t")
+        assert (done.returncode, done.stdout) == (1, "")
+        assert done.stderr == (
+            "packstone: max(id) needs DuckDB or Spark; install one of them with `pip install 'packstone[sql]'` or "
+            "`pip install 'packstone[spark]'`.\n"
+        )
+    done = plain("packstone", "query", "t", "SELECT count(*), count(*) FROM t")
+    assert done.stderr.startswith("packstone: count(*) beside other columns needs DuckDB or Spark")

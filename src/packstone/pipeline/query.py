@@ -359,8 +359,12 @@ class _Planner:
                 return _CLAUSES.get(name, name.upper())
         if not _is_view(clauses["from"].this) or set(_filled(clauses["from"].this)) - {"this", "alias"}:
             return "a query in FROM"
-        columns = () if self._counts_rows else tree.selects
-        found = next((one.unalias() for one in columns if not isinstance(one.unalias(), exp.Column)), None)
+        columns = () if self._counts_rows else tuple(one.unalias() for one in tree.selects)
+        others = [one for one in columns if not isinstance(one, exp.Column)]
+        # A scan has count(*), only not beside other columns: the other expression is why it cannot answer.
+        found = next((one for one in others if not _is_count(one)), None)
+        if others and found is None:
+            return "count(*) beside other columns"
         found = found or (clauses["where"].this if "where" in clauses else None)
         if found is not None:
             return shorten(show_sql(found))
@@ -375,9 +379,7 @@ class _Planner:
 
         if not isinstance(self._tree, exp.Select) or len(self._tree.selects) != 1:
             return False
-        found = self._tree.selects[0].unalias()
-        is_count = isinstance(found, exp.Count) and not found.expressions
-        return is_count and isinstance(found.this, exp.Star | exp.Literal)
+        return _is_count(self._tree.selects[0].unalias())
 
     @property
     def unlike_spark(self) -> str:
@@ -447,6 +449,13 @@ def _written_name(node: Any) -> str | None:
     if node.key == "column":
         return None if node.is_star else str(node.name)
     return None if node.key == "star" else show_sql(node)
+
+
+def _is_count(node: Any) -> bool:
+    """Whether this is ``count(*)``."""
+    from sqlglot import exp
+
+    return isinstance(node, exp.Count) and not node.expressions and isinstance(node.this, exp.Star | exp.Literal)
 
 
 def _filled(node: Any) -> list[str]:
