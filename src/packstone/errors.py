@@ -3,7 +3,7 @@
 ::
 
     PackstoneError
-    ├── InvalidInputError      fix the call: an invalid argument, a missing path       (exit code 2)
+    ├── InvalidInputError      fix the call: a wrong argument, a missing path or package (exit code 2)
     │   ├── UnsupportedSchemeError   a storage that is not supported                    (exit code 2)
     │   └── SeveralTablesError       a folder of tables; `facts["tables"]` has them     (exit code 2)
     ├── RefusedError           nothing was done, on purpose; the message says why      (exit code 3)

@@ -217,6 +217,15 @@ def choose_engine(
     return make
 
 
+def check_engine(given: str | None) -> None:
+    """Raise InvalidInputError now if the engine of this name needs PySpark, and it is not installed."""
+    from packstone.spark.session import check_installed, is_spark_chosen
+
+    name = read_engine_name(given)
+    if name != _INLINE and (name != AUTO or is_spark_chosen()):
+        check_installed()
+
+
 def spark_engine(settings: SparkSettings, *, spark: Any = None) -> Callable[[], Engine]:
     """Make a factory: Spark starts when the first task needs it."""
 

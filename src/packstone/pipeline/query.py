@@ -23,7 +23,7 @@ from enum import StrEnum
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
-from packstone.errors import InvalidInputError, RefusedError, UnavailableError
+from packstone.errors import InvalidInputError, RefusedError
 from packstone.pipeline.duckdb_sql import find_difference, run_duckdb, show_sql, spark_type, to_duckdb
 from packstone.pipeline.open import engine_settings, read_engine_name
 from packstone.pipeline.scan import Scan
@@ -226,7 +226,7 @@ def _choose(plan: _Planner, engine: str) -> tuple[QueryEngine, str]:
             f"Only Spark evaluates {different}, because DuckDB may answer it differently; "
             f"use Spark{install} with --engine spark or PACKSTONE_ENGINE=spark."
         )
-    raise UnavailableError(
+    raise InvalidInputError(
         f"{construct} needs DuckDB or Spark; install one of them with `pip install 'packstone[sql]'` or "
         "`pip install 'packstone[spark]'`."
     )

@@ -12,9 +12,10 @@ import sys
 import tempfile
 import threading
 from dataclasses import dataclass, field, replace
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from packstone.errors import UnavailableError
+from packstone.errors import InvalidInputError, UnavailableError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -85,13 +86,10 @@ class SparkHandle:
 
 
 def open_spark(settings: SparkSettings, *, app_name: str = "packstone") -> SparkHandle:
-    """Return the active session, or start one; UnavailableError says what to install if Spark cannot start."""
-    try:
-        from pyspark.sql import SparkSession  # a second of imports that planning does not need
-    except ImportError:
-        raise UnavailableError(
-            "PySpark is not installed; install it with `pip install 'packstone[spark]'`, or give --engine inline."
-        ) from None
+    """Return the active session, or start one."""
+    check_installed()
+    from pyspark.sql import SparkSession
+
     found = _find_session()
     if found is not None:
         return SparkHandle(found, is_ours=False, is_connect=is_connect(found))
@@ -115,6 +113,16 @@ def open_spark(settings: SparkSettings, *, app_name: str = "packstone") -> Spark
     if not remote:
         _ignore_lost_connections(spark)
     return SparkHandle(spark, is_ours=True, is_connect=remote is not None)
+
+
+def check_installed() -> None:
+    """Raise InvalidInputError, which says what to install, if there is no PySpark."""
+    try:
+        import_module("pyspark.sql")  # a second of imports that planning does not need
+    except ImportError:
+        raise InvalidInputError(
+            "PySpark is not installed; install it with `pip install 'packstone[spark]'`, or give --engine inline."
+        ) from None
 
 
 def is_spark_chosen() -> bool:

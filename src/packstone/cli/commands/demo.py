@@ -37,9 +37,12 @@ def command(folder: str | None, lake_only: bool, debug: bool, **typed: Any) -> i
     """Create a small lake, show its problems, merge its files, verify the result, and undo one run."""
     from packstone.cli.targets import read_engine
     from packstone.cli.tour import run_tour
+    from packstone.pipeline.open import check_engine
 
     if lake_only and folder is None:
         raise InvalidInputError("--lake-only needs --folder, the folder to create the lake in.")
+    if not lake_only:
+        check_engine(typed.get("engine"))
     return run_tour(folder, read_engine(typed), engine_words=_engine_words(typed), lake_only=lake_only)
 
 
