@@ -76,6 +76,30 @@ def test_a_reason_does_not_repeat_the_path_of_what_it_is_about():
     assert "refused     dt=3: /data/elsewhere is full" in text
 
 
+def test_equal_reasons_are_one_entry():
+    """What is left alone for one reason is one entry with the first names, also where the reason has the path in it."""
+    cut = "is truncated: its footer is missing."
+    skips = [Skipped(what=f"f{at}", why=f"/data/orders/f{at} {cut}", kind=SkipKind.UNREADABLE) for at in range(10)]
+    skips += [Skipped(what=f"dt={at}", why="owned by run r; wait", kind=SkipKind.CONFLICT) for at in range(120)]
+    skips += [Skipped(what=f"h{at}", why=f"/data/h{at}/_temporary shows it", kind=SkipKind.REFUSED) for at in range(2)]
+    skips += [Skipped(what=f"dt={at}", why="1 small file", kind=SkipKind.NOT_NEEDED) for at in range(7)]
+    text = drawn(draw_outcome, outcome(skipped=tuple(skips)), width=200)
+    assert [" ".join(line.split()) for line in text.splitlines()[3:7]] == [
+        "unreadable f0 is truncated: its footer is missing. The same for f1, f2, f3 and 6 more.",
+        "conflict dt=0, dt=1, dt=2 and 117 more: owned by run r; wait",
+        "refused h0, h1: _temporary shows it",
+        "not needed dt=0 and 6 more: 1 small file",
+    ]
+
+
+def test_what_does_not_fit_is_counted():
+    """Beyond fifteen reasons, the number is that of the things left alone, not of their reasons."""
+    skips = [Skipped(what=f"f{at}", why=f"broken at {at // 2}", kind=SkipKind.UNREADABLE) for at in range(40)]
+    text = drawn(draw_outcome, outcome(skipped=tuple(skips)))
+    assert "f28, f29: broken at 14" in text
+    assert "… and 10 more, see --format json" in text
+
+
 @pytest.mark.parametrize("width", [60, 80, 100, 200])
 def test_names_and_numbers_survive_a_narrow_terminal(lake, width):
     """Nothing is cut off with an ellipsis, and no line is wider than the terminal."""

@@ -103,7 +103,7 @@ def test_recover_and_clean_beside_compactions(lake, children):
         assert all("value" in answer for answer in answers), (round_number, answers)
         # ``clean`` may hold a partition for the moment in which the compaction asks for it.
         skipped = [skip["why"] for skip in answers[0]["value"]["skipped"] if skip["kind"] != "not-needed"]
-        assert all("being worked on" in why or "just claimed" in why for why in skipped), (round_number, skipped)
+        assert all("owned by run" in why or "just claimed" in why for why in skipped), (round_number, skipped)
         assert lake.ids() == ids
 
 

@@ -26,7 +26,7 @@ from packstone.strategy.small_files import DEFAULT_MIN_FILES
 from packstone.tables.families import find_family
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from rich.console import Console
 
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 _SHOWN_ROWS = 15
 _SHOWN_SNAPSHOTS = 5
 _SHOWN_QUIET = 3
+_NAMED = 3  # things that are left alone for the same reason
 _MAP_CELLS = (8, 24)  # minimum and maximum width of a map
 SEGMENTS = "segments"
 _STYLE = {
@@ -144,25 +145,38 @@ def _draw_bigger(console: Any, outcome: Outcome) -> None:
 
 
 def _draw_skipped(console: Any, outcome: Outcome) -> None:
-    loud = [skip for skip in outcome.skipped if skip.kind not in _QUIET]
-    quiet = _joined([skip for skip in outcome.skipped if skip.kind in _QUIET])
+    loud = _joined((skip for skip in outcome.skipped if skip.kind not in _QUIET), named=_NAMED)
+    quiet = _joined((skip for skip in outcome.skipped if skip.kind in _QUIET), named=1)
     shown = quiet[: _SHOWN_QUIET if outcome.units else _SHOWN_ROWS]
-    draw_reasons(console, (_reason(skip, outcome.table) for skip in (*loud[:_SHOWN_ROWS], *shown)))
+    draw_reasons(console, (_reason(skip, outcome.table) for skip, _ in (*loud[:_SHOWN_ROWS], *shown)))
     if len(loud) > _SHOWN_ROWS:
-        console.print(f"… and {len(loud) - _SHOWN_ROWS:,} more, see --format json", style="dim")
+        more = sum(count for _, count in loud[_SHOWN_ROWS:])
+        console.print(f"… and {more:,} more, see --format json", style="dim")
     if len(quiet) > len(shown):
         console.print(f"… and {len(quiet) - len(shown):,} more that are not needed or left out", style="dim")
 
 
-def _joined(skips: list[Skipped]) -> list[Skipped]:
-    """Join skips with the same reason into one: the first of them, and the number of the others."""
+def _joined(skips: Iterable[Skipped], *, named: int) -> list[tuple[Skipped, int]]:
+    """Join skips with the same reason into one, which names the first of them; return each with their number."""
     same: dict[tuple[SkipKind, str], list[Skipped]] = {}
     for skip in skips:
-        same.setdefault((skip.kind, skip.why), []).append(skip)
-    return [
-        first if not others else replace(first, what=f"{first.what} and {len(others):,} more")
-        for first, *others in same.values()
-    ]
+        # The reason may contain the path of what it is about, which differs.
+        same.setdefault((skip.kind, skip.why.replace(f"/{skip.what}", "/")), []).append(skip)
+    return [(_join(tuple(alike), named) if len(alike) > 1 else alike[0], len(alike)) for alike in same.values()]
+
+
+def _join(alike: tuple[Skipped, ...], named: int) -> Skipped:
+    first, *others = alike
+    tail = _tail(first.what, first.why)
+    if tail.startswith(": "):
+        return replace(first, what=_names(alike, named), why=tail.removeprefix(": "))
+    same = f"{first.what}{tail.removesuffix('.')}. The same for {_names(others, named)}."
+    return replace(first, what="", why=same)
+
+
+def _names(skips: Sequence[Skipped], most: int) -> str:
+    more = f" and {len(skips) - most:,} more" if len(skips) > most else ""
+    return f"{', '.join(skip.what for skip in skips[:most])}{more}"
 
 
 def _draw_before_after(console: Any, outcome: Outcome) -> None:
@@ -388,14 +402,17 @@ def short_fingerprint(unit: UnitOutcome, verified: str) -> str:
 
 
 def _sentence(what: str, why: str) -> str:
-    """Join a name and its reason; if the reason starts with the full path of the name, it is not repeated."""
+    """Join a name and its reason."""
     what, why = plain_text(what), plain_text(why)
-    if not what:
-        return why
+    return f"{what}{_tail(what, why)}" if what else why
+
+
+def _tail(what: str, why: str) -> str:
+    """Return a reason as it follows a name; if it starts with the full path of the name, the path is not repeated."""
     before, found, rest = why.partition(what)
     if found and before.startswith("/") and before.endswith("/"):
-        return f"{what}: {rest[1:]}" if rest.startswith("/") else f"{what}{rest}"
-    return f"{what}: {why}"
+        return f": {rest[1:]}" if rest.startswith("/") else rest
+    return f": {why}"
 
 
 def draw_engine(console: Any, engine: EngineUse | None) -> None:

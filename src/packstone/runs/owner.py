@@ -108,10 +108,8 @@ def succeed(
         and not may_take_over(io, present, now_seconds=now_seconds, take_over=take_over)
     ):
         advice = "stop it" if present.process.is_on_this_host() else "give --take-over if you are sure that it is dead"
-        raise ConflictError(
-            f"{what} is being worked on by run {present.run} ({present.process}); wait for it, or {advice}.",
-            owner=present.run,
-        )
+        why = f"owned by run {present.run} ({present.process}); wait for it, or {advice}"
+        raise ConflictError(f"{what} is {why}.", owner=present.run, why=why)
     try:
         io.write_new(_path(folder, number + 1), dump_record(owner), durable=False)
     except FileExistsError:

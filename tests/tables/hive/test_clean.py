@@ -129,7 +129,7 @@ def test_a_partition_at_work_is_left_for_the_next_time(lake, backup):
         other.claim("dt=1")
         report = clean(lake)
     assert (report.files, len(report.busy)) == (6, 1)
-    assert "being worked on" in report.busy[0]
+    assert "owned by run" in report.busy[0]
     assert kept(backup) == [f"{run}/dt=1/part-{number:05d}.parquet.kept" for number in range(6)]
     assert clean(lake).files == 6
 

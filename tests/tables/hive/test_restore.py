@@ -176,7 +176,7 @@ def test_a_living_owner_is_not_disturbed(lake, tree):
     table = Table(str(lake.table))
     with HiveRun(table.open().journal, command="compact") as other:
         other.claim("dt=2")
-        with pytest.raises(ConflictError, match="being worked on"):
+        with pytest.raises(ConflictError, match=f"{lake.table}/dt=2 is owned by run {other.id}"):
             restore(lake, run)
     assert tree(lake.table) == before
     restore(lake, run)

@@ -304,7 +304,7 @@ class HiveTable:
             try:
                 self._claimed(run).claim(plan.listing.partition)
             except ConflictError as conflict:
-                taken[plan.part] = conflict.message
+                taken[plan.part] = conflict.facts.get("why", conflict.message)
                 continue
             flight = self._in_flight.get(plan.part)
             if flight is None:
