@@ -200,6 +200,22 @@ class TestWrongCalls:
         assert is_one_sentence(done.sentence)
         assert "compress" in done.sentence
 
+    @pytest.mark.parametrize(
+        ("words", "meant"),
+        [
+            (("compat",), "compact"),
+            (("CMPACT", "/data"), "compact"),
+            (("segment", "show"), "segments"),
+            (("segments", "sho"), "show"),
+        ],
+    )
+    def test_misspelled_command(self, packstone, words, meant):
+        """A command that is spelled almost right is suggested."""
+        done = packstone(*words)
+        where = " ".join(("packstone", *words[: words.index("sho")])) if "sho" in words else "packstone"
+        assert (done.code, done.out) == (2, "")
+        assert done.sentence.endswith(f". Did you mean {meant!r}? See `{where} --help`.")
+
     @pytest.mark.parametrize("command", ["verify", "restore"])
     def test_unknown_run(self, packstone, lake, command):
         """A run nobody knows is exit code 2, with and without the table."""

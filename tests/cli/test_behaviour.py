@@ -154,6 +154,14 @@ class TestHelp:
         done = packstone("--version")
         assert done.code == 0
         assert re.fullmatch(r"packstone, version \d+\.\d+\.\d+\S*\n", done.out)
+        assert packstone("-V") == done
+
+    def test_as_a_module(self, packstone, quiet_env, lake):
+        """``python -m packstone`` is the same command."""
+        lake.parquet()
+        command = [sys.executable, "-m", "packstone", "health", str(lake.table), "--format", "json"]
+        done = subprocess.run(command, env=quiet_env, capture_output=True, check=True)
+        assert json.loads(done.stdout) == packstone("health", lake.table, "--format", "json").json
 
     def test_health_and_plan_need_no_spark(self, quiet_env, lake):
         """Even where Spark would do the work, looking does not import it."""

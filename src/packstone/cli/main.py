@@ -24,7 +24,7 @@ def _end_at_once(number: int, _frame: object) -> None:
     os._exit(exit_code_of(number))
 
 
-if sys.argv[0].endswith("/packstone"):  # not if another program imports the command line
+if sys.argv[0].endswith(("/packstone", "/packstone/__main__.py")):  # not if another program imports the command line
     for _number in (signal.SIGINT, signal.SIGTERM):
         if signal.getsignal(_number) is not signal.SIG_IGN:  # a shell makes background processes ignore SIGINT
             signal.signal(_number, _end_at_once)
@@ -85,6 +85,18 @@ class LazyGroup(click.Group):
         command: click.Command = getattr(importlib.import_module(f"packstone.cli.commands.{module}"), name)
         return command
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find a command; for an unknown one, suggest a similar name, which click finds among registered ones only."""
+        name = args[0]
+        if name not in COMMANDS and not name.startswith("-"):
+            from difflib import get_close_matches
+
+            similar = [f" Did you mean {one!r}?" for one in get_close_matches(name.lower(), COMMANDS, n=1)]
+            raise click.UsageError("".join((f"No such command {name!r}.", *similar)), ctx)
+        return super().resolve_command(ctx, args)
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Print the commands without importing them."""
         with formatter.section("Commands"):
@@ -99,7 +111,7 @@ class LazyGroup(click.Group):
         "130 interrupted (Ctrl-C), 143 terminated (SIGTERM)."
     ),
 )
-@click.version_option(__version__, prog_name="packstone")
+@click.version_option(__version__, "-V", "--version", prog_name="packstone")
 def cli() -> None:
     """Keep data-lake tables compact: merge small files and verify that no row was lost.
 
