@@ -77,7 +77,7 @@ def check_closed(evening):
     state, table = evening.warehouse.state(), list(evening.warehouse.tables)[1]
     done = evening.run(*OLD, "--between", hours(2, 4), tables=[table])
     assert (done.returncode, done.stdout.count("left alone: ")) == (0, 1), (done.stdout, done.stderr)
-    assert "it is now outside " in evening.said(table)["skipped"][0]["why"]
+    assert "The current time is outside --between " in evening.said(table)["skipped"][0]["why"]
     assert evening.warehouse.state() == state
 
 

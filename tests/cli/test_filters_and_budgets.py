@@ -184,7 +184,9 @@ class TestWindow:
         window = self.window(hours_from_now=6)
         done = packstone("compact", lake.table, "--between", window, "--format", "json")
         assert (done.code, done.json["status"]) == (3, "refused")
-        assert f"outside {window} UTC" in done.skipped("orders")
+        sentence = f"The current time is outside --between {window} UTC; nothing new was started."
+        assert (done.skipped("orders"), done.json["message"]) == (sentence, sentence)
+        assert packstone("compact", lake.table, "--between", window).out.count("current time") == 1
         assert tree(lake.root) == before
 
     def test_timezone_moves_the_window(self, packstone, lake):

@@ -119,6 +119,23 @@ def test_a_load_whose_merge_is_interrupted(packstone, tmp_path, monkeypatch):
     assert packstone("segments", "show", seg, "--format", "json").json["segments"]
 
 
+def test_an_interruption_is_told_once(packstone, lake, monkeypatch):
+    """Nothing was done yet: the reason is on stdout, what to do next on stderr, and neither is printed twice."""
+    lake.parquet("dt=1")
+
+    class Stop(FaultyFileIO):
+        def _step(self, name, path, act, *, torn=None):
+            if "/staging/" in path:
+                signal.raise_signal(signal.SIGTERM)
+            super()._step(name, path, act, torn=torn)
+
+    monkeypatch.setattr("packstone.pipeline.table.open_store", lambda _: Stop(LocalFileIO()))
+    done = packstone("compact", lake.table)
+    assert (done.code, done.err) == (143, "packstone: Interrupted: nothing was changed; run the command again.\n")
+    lines = [line.rstrip() for line in done.out.splitlines()]
+    assert lines == [f"failed  {lake.table}", "failed  The run was interrupted before it finished."]
+
+
 def test_an_import_is_finished_first(tmp_path, monkeypatch):
     """A module that is half imported would stay so; the interruption comes when it is there."""
     (tmp_path / "interrupted_module.py").write_text(

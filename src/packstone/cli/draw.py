@@ -78,12 +78,17 @@ def draw_outcome(console: Any, outcome: Outcome) -> None:
     _draw_skipped(console, outcome)
     if outcome.units:
         _draw_before_after(console, outcome)
-    else:
+    elif not _is_said(outcome):
         console.print(outcome.message, markup=False)
     if outcome.reused:
         console.print(f"{plural(outcome.reused, 'merge')} of a killed run proved and reused", style="dim", markup=False)
     for line in outcome.recovered:
         console.print(f"recovered first: {plain_text(line)}", style="dim", markup=False)
+
+
+def _is_said(outcome: Outcome) -> bool:
+    """Whether the message is printed elsewhere: as a reason, or on stderr as the last line of an interrupted run."""
+    return any(outcome.message == skip.why for skip in outcome.skipped) or bool(outcome.interrupted and outcome.skipped)
 
 
 def draw_maps(console: Any, before: HiveHealth, after: HiveHealth) -> None:

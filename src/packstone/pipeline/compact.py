@@ -122,7 +122,7 @@ class Compaction(Generic[PlanT, UnitT, OutputT]):
             stop = error if isinstance(error, PackstoneError) else UnavailableError(storage_sentence(error))
             if not self.tally.units:
                 raise stop from error
-            self._note_stop(stop.message)
+            self._note_stop(f"The run stopped before its end. {stop.message}")
         except Interrupted:
             self._note_interrupt()
         except KeyboardInterrupt:  # from a notebook, which must receive it too
@@ -140,10 +140,9 @@ class Compaction(Generic[PlanT, UnitT, OutputT]):
 
     def _note_interrupt(self) -> None:
         self.tally.is_interrupted = True
-        self._note_stop("It was interrupted.")
+        self._note_stop("The run was interrupted before it finished.")
 
     def _note_stop(self, why: str) -> None:
-        why = f"The run stopped before its end. {why}"
         self.tally.skipped.append(Skipped(what=self.table.root, why=why, kind=SkipKind.FAILED))
 
     def _run_rounds(self, plans: Callable[[int], Iterator[PlanT | Skipped]]) -> None:
@@ -594,7 +593,7 @@ def outside_hours(filters: Filters) -> str | None:
     """Say why work may not begin at this hour, or None if it may."""
     if filters.window is None or filters.window.contains(now_utc()):
         return None
-    return f"it is now outside {filters.window}"
+    return f"the current time is outside --between {filters.window}"
 
 
 def find_crowded(io: FileIO, home: str, works: Iterable[Work[PlanT, UnitT, OutputT]]) -> dict[str, str]:

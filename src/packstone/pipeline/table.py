@@ -231,7 +231,7 @@ class Table:
         table.check_allowed()
         closed = outside_hours(request.filters)
         if closed is not None:
-            return answer.empty(Status.REFUSED, why=closed)
+            return answer.empty(Status.REFUSED, why=f"{closed[0].upper()}{closed[1:]}; nothing new was started.")
         table.check_writable()  # before hours of work
         engine = request.engine or LazyEngine(self._engine, parallel=request.budget.parallel)
         admission: Admission[Any, Any, Any] = Admission(request.filters, request.budget)
