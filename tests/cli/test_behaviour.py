@@ -380,6 +380,16 @@ class TestAsking:
             assert done.sentence.endswith("and there is no terminal: give --yes.")
         assert tree(lake.root) == before
 
+    def test_restore_does_not_ask_in_vain(self, packstone, lake):
+        """An unknown run is refused, and an undone one is reported, before anybody is asked."""
+        unknown = "20190101T000000-abcdef"
+        run = self.committed(packstone, lake)
+        done = packstone("restore", unknown, lake.table)
+        assert (done.code, f"There is no run {unknown}" in done.sentence) == (2, True)
+        assert packstone("restore", run, lake.table, "--yes").code == 0
+        done = packstone("restore", run, lake.table)
+        assert (done.code, done.out) == (0, f"Run {run} was already undone; nothing to do.\n")
+
     def test_clean_with_nothing_to_clean_does_not_ask(self, packstone, lake):
         """Nothing to remove is nothing to ask."""
         lake.parquet("dt=1")
@@ -411,6 +421,7 @@ class TestAsking:
         terminal.type(keys)
         assert terminal.finish() in ((130,) if keys == "\x03" else (0, 1))
         assert "Traceback" not in terminal.screen
+        assert ("Nothing was changed." in terminal.screen) == keys.endswith("\n")
         assert tree(lake.root) == before
 
 

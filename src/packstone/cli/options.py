@@ -279,4 +279,7 @@ def confirm(question: str, *, yes: bool) -> bool:
         return True
     if not sys.stdin.isatty():
         raise InvalidInputError(f'Confirmation is needed ("{question}"), and there is no terminal: give --yes.')
-    return bool(click.confirm(question, err=True))
+    if click.confirm(question, err=True):
+        return True
+    click.echo("Nothing was changed.", err=True)
+    return False

@@ -390,6 +390,14 @@ class Table:
             self._recorder.mark_restored(run, family=self.family, table=self.path)
         return report
 
+    def was_undone(self, run: str) -> bool:
+        """Whether an earlier restore undid all of a run; InvalidInputError if there is no such run."""
+        from packstone.pipeline import maintain
+
+        table = self.open()
+        maintain.check_known(table, run)
+        return self._was_undone(table, run)
+
     def _was_undone(self, table: FamilyTable[Any, Any, Any, Any], run: str) -> bool:
         """Whether an earlier restore undid the run; it may have been killed before it could tell the history."""
         published = table.read_published(run)

@@ -126,7 +126,7 @@ def restore(
 
     target = find_target(run, target, history_url)
     with open_target(target, typed, history=history_address(history_url), to_merge=False) as table:
-        if not options.confirm(f"Undo run {run} of {table.path}?", yes=yes):
+        if not table.was_undone(run) and not options.confirm(f"Undo run {run} of {table.path}?", yes=yes):
             return 0
         plan = table.restore(run, read_options(table, typed, verb="restore"), take_over=take_over)
         noun = table.family_row.part
