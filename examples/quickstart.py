@@ -41,4 +41,6 @@ def main(path: str, *, inline: bool) -> None:
 
 if __name__ == "__main__":
     paths = [word for word in sys.argv[1:] if not word.startswith("-")]
+    if len(paths) != 1:
+        raise SystemExit("usage: python examples/quickstart.py TABLE [--inline]")
     main(paths[0], inline="--inline" in sys.argv)

@@ -37,6 +37,12 @@ def test_quickstart_merges_proves_and_takes_back(demo, quiet_env):
     assert sorted(path.name for path in demo.table.rglob("*.parquet")) == names
 
 
+def test_quickstart_needs_a_table(quiet_env):
+    """Without a table it says how it is called."""
+    done = run(quiet_env, "quickstart.py")
+    assert (done.returncode, done.stderr) == (1, "usage: python examples/quickstart.py TABLE [--inline]\n")
+
+
 @pytest.mark.slow
 def test_nightly_takes_the_worst_table_first_and_keeps_to_its_budget(demo, tmp_path, quiet_env):
     """Of two tables the one with more superfluous files is merged first, and the budget is for both."""
