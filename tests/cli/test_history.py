@@ -11,9 +11,11 @@ from pathlib import Path
 
 import pytest
 from database_servers import PASSWORD
+from rich.console import Console
 
 from packstone.history.store import open_history
 
+RUN_ID = re.compile(r"\d{8}T\d{6}-[0-9a-f]{6}")
 PACKSTONE = Path(sys.executable).with_name("packstone")
 
 
@@ -54,6 +56,23 @@ def test_filters(three_runs, packstone, lake):
     assert listed("--until", late, "--status", "committed") == ["committed"]
     done = packstone("history", "--since", "tomorrow")
     assert (done.code, "neither a time nor an age" in done.sentence) == (2, True)
+
+
+@pytest.mark.parametrize("width", [80, 90, 100, 250])
+def test_a_run_is_one_line(packstone, lake, monkeypatch, width):
+    """Numbers are whole; a path that has no room is shown by its end, and the read times give way before it."""
+    lake.parquet(files=100, rows=4000)
+    packstone("compact", lake.table)
+    console = Console(file=io.StringIO(), width=width, highlight=False)
+    monkeypatch.setattr("packstone.cli.output.make_console", lambda: console)
+    packstone("history")
+    head, line = (line.rstrip() for line in console.file.getvalue().splitlines())
+    run, status, path, numbers = re.fullmatch(r"(\S+) +(\S+) +(\S+) +(\d.*)", line).groups()
+    assert (RUN_ID.fullmatch(run) is not None, status) == (True, "committed")
+    assert re.match(r"100 → \d+ +[\d.]+ MB → [\d.]+ [KM]B ", numbers)
+    assert path == str(lake.table) if width == 250 else (path[0], path[-7:]) == ("…", "/orders")
+    assert ("read s" in head) == (width > 80)
+    assert len(line) <= width
 
 
 def test_csv_has_the_keys_of_json(three_runs, packstone):

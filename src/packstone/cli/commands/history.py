@@ -17,9 +17,12 @@ from packstone.model.run_record import RunRecord
 from packstone.model.sizes import format_bytes, plural
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from packstone.history.store import HistoryPruneReport, RunFilters
     from packstone.model.run_record import RunFacts
 
+_PATH_CELLS = 10  # at least, for a path in a list; with less room, every column is wrapped
 _HISTORY = click.option("--history", "history_url", default=None, metavar="URL", help="Use this history database.")
 
 
@@ -195,29 +198,55 @@ def _csv(rows: list[dict[str, Any]]) -> str:
 
 
 def _draw_runs(console: Any, runs: tuple[RunRecord, ...]) -> None:
+    """Draw a line for each run; on a narrow terminal with the end of a long path, and without the times."""
     from rich.table import Table
     from rich.text import Text
 
     if not runs:
         console.print("No runs are recorded.")
         return
-    table = Table(box=None, pad_edge=False, header_style="dim")
+    numbers = {
+        "files": [f"{run.files_before} → {run.files_after}" for run in runs],
+        "bytes": [f"{format_bytes(run.bytes_before)} → {format_bytes(run.bytes_after)}" for run in runs],
+        "read s": [_reads(run.read_seconds_before, run.read_seconds_after) for run in runs],
+        "seconds": [f"{run.seconds:.1f}" for run in runs],
+    }
+    fixed = {"run": [run.run for run in runs], "status": [run.status for run in runs], **numbers}
+    widths = {name: max(map(len, (name, *cells))) for name, cells in fixed.items()}
+    gap, left_out, room = _fit(widths, console.width)
+    table = Table(box=None, padding=(0, gap, 0, 0), pad_edge=False, header_style="dim")
     table.add_column("run", no_wrap=True)
-    table.add_column("status")
-    table.add_column("table", overflow="fold")
-    for name in ("files", "bytes", "read s", "seconds"):
-        table.add_column(name, justify="right")
-    for run in runs:
-        table.add_row(
-            run.run,
-            run.status,
-            Text(short_path(run.table)),
-            f"{run.files_before} → {run.files_after}",
-            f"{format_bytes(run.bytes_before)} → {format_bytes(run.bytes_after)}",
-            _reads(run.read_seconds_before, run.read_seconds_after),
-            f"{run.seconds:.1f}",
-        )
+    table.add_column("status", no_wrap=bool(room))
+    table.add_column("table", no_wrap=bool(room), overflow="fold")
+    numbers = {name: cells for name, cells in numbers.items() if name not in left_out}
+    for name in numbers:
+        table.add_column(name, justify="right", no_wrap=bool(room))
+    for run, *cells in zip(runs, *numbers.values(), strict=True):
+        path = short_path(run.table)
+        table.add_row(run.run, run.status, Text(_end_of(path, room) if room else path), *cells)
     console.print(table)
+
+
+def _fit(widths: Mapping[str, int], width: int) -> tuple[int, tuple[str, ...], int]:
+    """Return the gap between columns, which columns to leave out, and the room for a path; 0 if lines must wrap."""
+    left_out: tuple[str, ...]
+    for gap, left_out in ((2, ()), (1, ()), (1, ("read s",)), (1, ("read s", "seconds"))):
+        shown = [cells for name, cells in widths.items() if name not in left_out]
+        room = width - sum(shown) - gap * len(shown)
+        if room >= _PATH_CELLS:
+            return gap, left_out, room
+    return 2, (), 0
+
+
+def _end_of(path: str, cells: int) -> str:
+    """Return the end of a path that is too long for a column: tables of one lake differ there."""
+    from rich.cells import cell_len
+
+    if cell_len(path) <= cells:
+        return path
+    while cell_len(path) >= cells:
+        path = path[1:]
+    return f"…{path}"
 
 
 def _draw_facts(console: Any, facts: RunFacts) -> None:
