@@ -1,6 +1,7 @@
 """What is drawn on a terminal is correct, whatever the names and the width."""
 
 import io
+import re
 import shlex
 
 import pytest
@@ -74,6 +75,20 @@ def test_a_reason_does_not_repeat_the_path_of_what_it_is_about():
     assert "unreadable  dt=1/a is broken." in text
     assert "refused     dt=2: _temporary shows it" in text
     assert "refused     dt=3: /data/elsewhere is full" in text
+
+
+def test_a_table_without_partitions_is_not_a_dot(packstone, lake):
+    """It is called by what it is wherever a partition would be named; its files by their names."""
+    lake.text("", {f"{at}.csv": b"id\n1\n" for at in range(6)})
+    assert "header-line  (table): 6 of 6 files" in packstone("health", lake.table).out
+    assert "\n(table)    concatenate " in packstone("plan", lake.table, "--header", "1").out
+    run = packstone("compact", lake.table, "--header", "1", "--format", "json").json
+    assert "\n(table): 6 → 1 files by concatenate\n" in packstone("history", "show", run["run"]).out
+    lake.parquet()
+    (lake.table / "broken.parquet").write_bytes(b"PAR1 broken PAR1")
+    health = Table(str(lake.table)).health()
+    assert re.search(r"^unreadable +broken\.parquet", drawn(draw_health, health), re.MULTILINE)
+    assert "(table)" in drawn(draw_maps, health, health)
 
 
 def test_equal_reasons_are_one_entry():

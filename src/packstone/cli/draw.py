@@ -94,7 +94,7 @@ def _is_said(outcome: Outcome) -> bool:
 def draw_maps(console: Any, before: HiveHealth, after: HiveHealth) -> None:
     """Draw the partitions of a table before and after, side by side, a square for each file or group of files."""
     most = max((one.files for one in before.worst), default=1)
-    frame = max((len(one.partition) for one in before.worst), default=1) + len(f"{most:,}") + 6
+    frame = max((len(part_name(one.partition)) for one in before.worst), default=1) + len(f"{most:,}") + 6
     cells = min(max(_MAP_CELLS[0], (console.width - 1) // 2 - frame), _MAP_CELLS[1])
     files_a_square = max(1, -(-most // cells))
     panels = []
@@ -106,7 +106,7 @@ def draw_maps(console: Any, before: HiveHealth, after: HiveHealth) -> None:
         for one in sorted(health.worst, key=lambda one: one.partition):
             colour = "green" if one.files < DEFAULT_MIN_FILES else score_colour(one.score)
             squares = "■" * -(-one.files // files_a_square)
-            grid.add_row(name_text(one.partition), Text(squares, style=colour), f"{one.files:,}")
+            grid.add_row(name_text(part_name(one.partition)), Text(squares, style=colour), f"{one.files:,}")
         colour = score_colour(health.score)
         head = f"[not dim bold]{title}[/]  [not dim {colour}]{plural(health.files, 'file')}, health {health.score}[/]"
         panels.append(Panel(grid, title=head, title_align="left", border_style="dim", expand=False))
@@ -135,7 +135,9 @@ def _draw_units(console: Any, outcome: Outcome) -> None:
         size = format_bytes(unit.bytes_before)
         size = size if planned else f"{size} → {format_bytes(unit.bytes_after)}"
         made = len(unit.outputs) if unit.outputs or not planned else 1
-        table.add_row(name_text(unit.partition), unit.how, f"{len(unit.inputs):,} → {made:,}", size, *details)
+        table.add_row(
+            name_text(part_name(unit.partition)), unit.how, f"{len(unit.inputs):,} → {made:,}", size, *details
+        )
     console.print(table)
     if len(outcome.units) > _SHOWN_ROWS:
         console.print(f"… and {len(outcome.units) - _SHOWN_ROWS:,} more units, see --format json", style="dim")
@@ -375,9 +377,14 @@ def plain_table(*left: str, right: tuple[str, ...]) -> Any:
     return table
 
 
-def name_text(partition: str) -> Any:
+def name_text(name: str) -> Any:
     """Return a name as printable text on one line, without markup."""
-    return Text(plain_text(partition or "."))
+    return Text(plain_text(name))
+
+
+def part_name(partition: str) -> str:
+    """Return the name of a partition; a table without partitions is its own only one."""
+    return partition or "(table)"
 
 
 def bar(count: int, most: int, *, cells: int) -> str:
@@ -500,13 +507,19 @@ def _worst_table(worst: WorstParts) -> Table:
     table: Table = plain_table(worst.title, right=(*worst.columns, "score") if has_scores else worst.columns)
     for part in worst.parts[:_SHOWN_PARTS]:
         score = () if part.score is None else (Text(f"{part.score}", style=score_colour(part.score)),)
-        table.add_row(name_text(part.name), *map(Text, part.cells), *score)
+        table.add_row(name_text(part_name(part.name)), *map(Text, part.cells), *score)
     if len(worst.parts) > _SHOWN_PARTS:
         table.add_row("[dim]…[/]")
     return table
 
 
 def _draw_hazards(console: Console, hazards: tuple[Hazard, ...]) -> None:
-    draw_reasons(console, ((one.name, "yellow", one.where, one.evidence) for one in hazards[:_SHOWN_HAZARDS]))
+    shown = ((one.name, "yellow", _place(one.where), one.evidence) for one in hazards[:_SHOWN_HAZARDS])
+    draw_reasons(console, shown)
     if len(hazards) > _SHOWN_HAZARDS:
         console.print(f"… and {len(hazards) - _SHOWN_HAZARDS:,} more hazards, see --format json", style="dim")
+
+
+def _place(where: str) -> str:
+    """Return where a hazard is; in a table without partitions, ``.`` is the table."""
+    return part_name("") if where == "." else where.removeprefix("./")

@@ -250,10 +250,10 @@ def _end_of(path: str, cells: int) -> str:
 
 
 def _draw_facts(console: Any, facts: RunFacts) -> None:
-    from packstone.cli.draw import draw_lines
+    from packstone.cli.draw import draw_lines, part_name
 
     _draw_runs(console, (facts.run,))
-    lines = [f"{unit.partition or '.'}: {unit.inputs} → {unit.outputs} files by {unit.how}" for unit in facts.units]
+    lines = [f"{part_name(unit.partition)}: {unit.inputs} → {unit.outputs} files by {unit.how}" for unit in facts.units]
     lines += [f"left alone ({skip.kind}): {skip.what}: {skip.why}" for skip in facts.skips]
     lines += [facts.run.message] if facts.run.message and not facts.skips else []
     draw_lines(console, lines)
