@@ -5,6 +5,7 @@ from __future__ import annotations
 import decimal
 import os
 import struct
+import uuid
 from pathlib import Path
 
 import duckdb
@@ -19,7 +20,10 @@ from hypothesis import strategies as st
 
 from packstone import HiveOptions, Table
 from packstone.model.files import FileEntry, Permissions
+from packstone.model.outcome import SkipKind, Status
 from packstone.model.unit import How, UnitSpec, UnitStatus, Verify
+from packstone.rewrite.formats.parquet_pages import walk_pages
+from packstone.rewrite.proof import verify_statistics
 from packstone.rewrite.small_files import parquet_splice as splice_plan
 from packstone.rewrite.small_files.merge_unit import run_unit
 from packstone.rewrite.small_files.parquet_splice import plan_splice
@@ -168,6 +172,141 @@ def test_files_of_duckdb(folder, version):
         assert duckdb.sql(f"select count(*) from read_parquet('{output}') where few = {few}").fetchall() == [(count,)]
 
 
+# By type: an expression of DuckDB, for a row number n.
+DUCKDB_COLUMNS = {
+    "few uuids": "case n % 3 when 0 then ('00000000-0000-0000-0000-00000000000' || n % 9)::uuid end",
+    "many uuids": "md5(n::text)::uuid",
+    "few json": """('{"a": ' || n % 5 || '}')::json""",
+    "many json": """('{"a": ' || n || '}')::json""",
+    "struct": "{'u': md5((n % 7)::text)::uuid, 'j': ('[' || n % 4 || ']')::json}",
+    "list": "[md5((n % 7)::text)::uuid, null]",
+    "decimal 4": "(n % 90 / 8)::decimal(4, 2)",
+    "decimal 18": "(n / 8)::decimal(18, 3)",
+    "decimal 38": "(n % 90 - 40)::decimal(38, 4)",
+    "time": "time '01:00:00' + interval (n % 50) second",
+    "nanoseconds": "make_timestamp_ns(n % 40 * 1000003)",
+    "hugeint": "n % 30::hugeint",
+    "blob": "(n % 60)::text::blob",
+    "enum": "(case n % 2 when 0 then 'a' else 'b' end)::enum('a', 'b')",
+}
+
+
+@pytest.mark.parametrize("version", ["v1", "v2"])
+def test_types_of_duckdb(folder, version):
+    """DuckDB's files state distinct values and bloom filters: these are proved for UUID, JSON and all other types."""
+    columns = ", ".join(f'{expression} as "{name}"' for name, expression in DUCKDB_COLUMNS.items())
+    for at in range(FILES):
+        duckdb.sql(
+            f"copy (select {columns} from range({at * ROWS}, {at * ROWS + ROWS}) as rows(n)) "
+            f"to '{folder}/{at}.parquet' (format parquet, parquet_version {version})"
+        )
+    output = merged(folder)
+    inputs = [str(path) for path in sorted(folder.iterdir())]
+    assert read(output).equals(read(*inputs))
+    assert duckdb.read_parquet(str(output)).fetchall() == duckdb.read_parquet(inputs).fetchall()
+    group = pq.read_metadata(output).row_group(0)
+    found = {group.column(at).path_in_schema: group.column(at) for at in range(group.num_columns)}
+    assert found["few uuids"].bloom_filter_offset is not None
+    wanted = [(f"u = '{uuid.UUID(int=1)}'", 0), (f"u = '{uuid.UUID(int=3)}'", FILES * ROWS // 9)]
+    for where, count in wanted:
+        query = f"""select count(*) from (select "few uuids" as u from read_parquet('{output}')) where {where}"""
+        assert duckdb.sql(query).fetchall() == [(count,)]
+
+
+def uuids(numbers, of=7919):
+    """UUIDs for some numbers."""
+    values = [uuid.UUID(int=int(n) * of % 2_500).bytes for n in numbers]
+    return pa.ExtensionArray.from_storage(pa.uuid(), pa.array(values, pa.binary(16)))
+
+
+def odd_rows(first):
+    """Columns whose stored values are not those that PyArrow returns, or with which it cannot compute."""
+    numbers = np.arange(first, first + ROWS)
+    some = pa.array(numbers * 7_919 % 2_500)
+    return pa.table(
+        {
+            "uuid": uuids(numbers),
+            "json": pa.ExtensionArray.from_storage(pa.json_(), pa.array([f'{{"a": {n}}}' for n in some.to_pylist()])),
+            "half": pa.array(some.to_numpy().astype("f2"), mask=numbers % 5 == 0),
+            "bool8": pa.ExtensionArray.from_storage(pa.bool8(), pa.array(numbers % 2, pa.int8())),
+            "time": some.cast(pa.int32()).cast(pa.time32("ms")),
+            "at": some.cast(pa.timestamp("us")),
+            "amount": some.cast(pa.decimal128(19, 0)),
+            "wide": some.cast(pa.decimal128(19, 0)).cast(pa.decimal256(60, 3)),
+            "small": some.cast(pa.decimal128(19, 0)).cast(pa.decimal128(8, 2)),
+            "bytes": some.cast(pa.string()).cast(pa.binary()),
+            "unsigned": some.cast(pa.uint16()),
+            "long": some.cast(pa.large_string()),
+            "list": pa.ListArray.from_arrays(pa.array([*range(0, ROWS, 2), ROWS], pa.int32()), uuids(numbers)).take(
+                pa.array(numbers % (ROWS // 2))
+            ),
+            "struct": pa.StructArray.from_arrays([uuids(numbers)], ["u"], mask=pa.array(numbers % 4 == 0)),
+        }
+    )
+
+
+ODD_LEAVES = [*odd_rows(0).column_names[:-2], "list.list.element", "struct.u"]
+OVERFLOW = {"dictionary_pagesize_limit": 2_000, "write_batch_size": 500}
+INT96 = {"use_deprecated_int96_timestamps": True}
+ODD_WAYS = {
+    "filters of dictionaries": {},
+    "filters of plain values": {"use_dictionary": False},
+    "filters after an overflow": OVERFLOW | {"write_page_index": True},
+    "page index after an overflow": OVERFLOW | {"write_page_index": True},
+    "filters of dictionaries, int96": INT96,
+    "filters of plain values, int96": INT96 | {"use_dictionary": False},
+    "filters, decimals as integers": {"store_decimal_as_integer": True, "use_dictionary": False},
+}
+
+
+ODD_COLUMNS = {
+    "uuid": ["uuid", "list", "struct"], "json": ["json"], "half": ["half"], "at": ["at"],
+    "others": ["bool8", "time", "amount", "wide", "small", "bytes", "unsigned", "long"],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("way", ODD_WAYS)
+@pytest.mark.parametrize("kind", ODD_COLUMNS)
+def test_statements_about_odd_types_are_proved(folder, kind, way):
+    """What a spliced file states about values that PyArrow converts is true, and found to be so."""
+    names, options = ODD_COLUMNS[kind], dict(ODD_WAYS[way])
+    leaves = [leaf for leaf in ODD_LEAVES if leaf.split(".")[0] in names and leaf != "bool8"]
+    if "filters" in way:
+        options["bloom_filter_options"] = {leaf: {"ndv": 2_500, "fpp": 0.01} for leaf in leaves}
+    for at in range(FILES):
+        pq.write_table(odd_rows(at * ROWS).select(names), folder / f"{at}.parquet", **options)
+    output = merged(folder)
+    assert read(output).equals(read(*sorted(folder.iterdir())))
+    group = pq.read_metadata(output).row_group(0)
+    chunks = [group.column(at) for at in range(group.num_columns)]
+    filtered = {chunk.path_in_schema for chunk in chunks if chunk.bloom_filter_offset is not None}
+    assert filtered == set(options.get("bloom_filter_options", ()))
+
+
+def test_a_statement_that_cannot_be_checked_fails_its_unit_only(folder, monkeypatch):
+    """An error that the check does not expect is explained, and keeps back the files that it is about, no others."""
+    for part, words in (("p=1", 7), ("p=2", 9)):
+        (folder / part).mkdir()
+        for at in range(FILES):
+            table = pa.table({"id": np.arange(ROWS) + at * ROWS, "word": [f"{n % words}" for n in range(ROWS)]})
+            options = {"word": {"ndv": words, "fpp": 0.01}}
+            pq.write_table(table, folder / part / f"{at}.parquet", bloom_filter_options=options)
+    rows_of_bytes = verify_statistics._rows_of_bytes
+
+    def fails_for_seven(array):
+        if len(array) == 7:
+            pa.array([1]).cast(pa.struct({}))  # as a kernel that does not exist
+        yield from rows_of_bytes(array)
+
+    monkeypatch.setattr(verify_statistics, "_rows_of_bytes", fails_for_seven)
+    outcome = Table(str(folder)).compact(HiveOptions(min_files=2))
+    assert outcome.status is Status.PARTIAL
+    assert [(len(list((folder / part).iterdir()))) for part in ("p=1", "p=2")] == [FILES, 1]
+    (skip,) = outcome.skipped
+    assert (skip.what, skip.kind) == ("p=1", SkipKind.FAILED)
+    assert skip.why.startswith("What the column word of the merged file states could not be checked (ArrowNotImpl")
+
+
 def test_files_of_polars(folder):
     """What Polars writes is merged, and read by all."""
     for at in range(FILES):
@@ -237,20 +376,52 @@ def write_sorted(folder):
 
 
 REWRITTEN = {
-    "pages of a few rows": lambda folder: write_pyarrow(folder, data_page_size=100, write_batch_size=10),
-    "files of a few rows": lambda folder: write_pyarrow(folder, rows=20),
-    "another writer": write_other_writer,
-    "an old writer": write_old_writer,
-    "a sort order": write_sorted,
+    "pages of a few rows": (
+        lambda folder: write_pyarrow(folder, data_page_size=100, write_batch_size=10),
+        "pages of id are too small to be worth copying",
+    ),
+    "files of a few rows": (lambda folder: write_pyarrow(folder, rows=20), ""),  # as all such files are
+    "another writer": (write_other_writer, "not by the writer of the first file"),
+    "an old writer": (write_old_writer, "whose pages may depend on each other"),
+    "a sort order": (write_sorted, "its row groups are sorted, and bigger ones must be sorted again"),
 }
 
 
 @pytest.mark.parametrize("what", REWRITTEN)
 def test_what_is_encoded_again(folder, what):
-    """Where copied pages would be bad to read, lose something or mean something else, all is encoded again."""
-    REWRITTEN[what](folder)
+    """Where copied pages would be bad to read, lose something or mean something else, all is encoded again.
+
+    The outcome says why.
+    """
+    write, why = REWRITTEN[what]
+    write(folder)
     output = merged(folder, how=How.REWRITE)
     assert read(output).equals(read(*sorted(folder.iterdir())))
+    outcome = Table(str(folder)).compact(HiveOptions(min_files=2))
+    note = outcome.units[0].to_json().get("columns", "")
+    assert note.startswith("all encoded (" if why else "")
+    assert why in note
+    assert bool(note) is bool(why)
+
+
+@pytest.mark.parametrize("has_checksums", [True, False])
+@pytest.mark.parametrize("version", ["1.0", "2.0"])
+@pytest.mark.parametrize("options", [{}, {"rows": 20}, {"sorting_columns": [pq.SortingColumn(0)]}])
+def test_checksums_of_pages_are_kept(folder, options, version, has_checksums):
+    """The pages of a merged file have checksums if those of its first rows have, however it is written."""
+    pq.write_table(rows_of(0, 0), folder / "00.parquet")
+    write_pyarrow(folder, **options, write_page_checksum=has_checksums, data_page_version=version)
+    for path in folder.iterdir() if "sorting_columns" in options else ():
+        table = pq.read_table(path, columns=["id", "word"], partitioning=None)
+        pq.write_table(
+            table, path, **options, write_page_checksum=has_checksums, data_page_version=version, use_dictionary=False
+        )
+    output = merged(folder, how=How.REWRITE if options else How.SPLICE)
+    group, data = pq.read_metadata(output).row_group(0), output.read_bytes()
+    for chunk in (group.column(at) for at in range(group.num_columns)):
+        begin = chunk.dictionary_page_offset if chunk.has_dictionary_page else chunk.data_page_offset
+        pages = walk_pages(data[begin : begin + chunk.total_compressed_size])
+        assert {page.crc is not None for page in pages} == {has_checksums}
 
 
 def test_codec_on_request_encodes_again(folder):

@@ -53,7 +53,7 @@ class UnitOutcome:
     read_seconds_before: float = 0.0
     read_seconds_after: float = 0.0
     why_bigger: str = ""  # empty unless the outputs are notably bigger than the inputs
-    columns: str = ""  # how the columns of a spliced file were made
+    columns: str = ""  # how the columns of a Parquet file were made, and why some or all were encoded
     input_files: int | None = None  # the number of files of the inputs, where inputs are not files themselves
 
     @property

@@ -122,7 +122,7 @@ class UnitResult(Generic[OutputT]):
     rows_out: int = 0
     fingerprint: str = ""
     why_bigger: str = ""  # empty unless the outputs are notably bigger than the inputs
-    columns: str = ""  # how the columns of a spliced file were made, and why some were encoded
+    columns: str = ""  # how the columns of a Parquet file were made, and why some or all were encoded
     write_seconds: float = 0.0
     read_seconds_before: float = 0.0
     read_seconds_after: float = 0.0

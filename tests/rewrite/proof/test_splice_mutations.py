@@ -7,10 +7,12 @@ import functools
 import random
 import struct
 import tempfile
+import uuid
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -70,19 +72,69 @@ def rows_of(at: int) -> pa.Table:
     )  # fmt: skip
 
 
+def odd_rows_of(at: int) -> pa.Table:
+    """Columns whose stored values PyArrow converts, or with which it cannot compute."""
+    dice = random.Random(at)
+    some = [None if dice.random() < 0.2 else dice.randrange(30) for _ in range(ROWS)]
+    uuids = pa.array([None if n is None else uuid.UUID(int=n * 7919).bytes for n in some], pa.binary(16))
+    texts = pa.array([None if n is None else f"[{n}]" for n in some])
+    return pa.table(
+        {
+            "id": pa.array(range(at * ROWS, (at + 1) * ROWS), pa.int64()),
+            "word": pa.ExtensionArray.from_storage(pa.uuid(), uuids),
+            "maybe": pa.ExtensionArray.from_storage(pa.uuid(), uuids.take(pa.array(range(ROWS - 1, -1, -1)))),
+            "json": pa.ExtensionArray.from_storage(pa.json_(), texts),
+            "half": pa.array(some, pa.float16()),
+            "at": pa.array([None if n is None else n * 3_600_000_000 for n in some], pa.timestamp("us")),
+            "amount": pa.array([None if n is None else decimal.Decimal(n) / 100 for n in some], pa.decimal128(20, 2)),
+            "items": pa.ListArray.from_arrays(pa.array([*range(ROWS), ROWS], pa.int32()), pa.array(some, pa.float16())),
+        }
+    )
+
+
+def write_pyarrow(path: str, at: int, **options: object) -> None:
+    """Write a file of usual types."""
+    pq.write_table(rows_of(at), path, **{"use_dictionary": CODED_COLUMNS} | COMMON | options)
+
+
+def write_odd_types(path: str, at: int, **options: object) -> None:
+    """Write a file of unusual types, with bloom filters."""
+    table = odd_rows_of(at)
+    leaves = [*table.column_names[1:-1], "items.list.element"]
+    blooms = {name: {"ndv": 50, "fpp": 0.05} for name in leaves}
+    pq.write_table(table, path, use_dictionary=leaves, bloom_filter_options=blooms, **COMMON, **options)
+
+
+def write_duckdb(path: str, at: int) -> None:
+    """Let DuckDB write a file; it states distinct values, and bloom filters of columns with a dictionary."""
+    columns = """n as id, md5((n % 9)::text)::uuid as word, md5(n::text)::uuid as key,
+        case n % 3 when 0 then md5((n % 7)::text)::uuid end as maybe, ('[' || n % 8 || ']')::json as json,
+        (n % 20 - 9)::decimal(9, 2) as amount, (n % 20 - 9)::decimal(38, 3) as wide,
+        {'u': md5((n % 5)::text)::uuid, 'j': ('{"a":' || n % 4 || '}')::json} as pair,
+        [n % 3, null] as items, to_timestamp(n % 50) as at"""
+    rows = f"range({at * ROWS}, {(at + 1) * ROWS}) as rows(n)"
+    duckdb.sql(f"copy (select {columns} from {rows}) to '{path}' (format parquet)")
+
+
 PLAIN = ("id", "key", "flag")
 CODED_COLUMNS = [
     "word", "maybe", "few", "score", "at", "amount", "items.list.element", "pair.x", "pair.y", "map.key_value.key",
     "map.key_value.value",
 ]  # fmt: skip
-COMMON = {"use_dictionary": CODED_COLUMNS, "write_page_index": True, "write_page_checksum": True}
-SOURCES = {
-    "v1 snappy, int96": {"compression": "snappy", "use_deprecated_int96_timestamps": True},
-    "v2 zstd, bloom filters": {
-        "compression": "zstd", "data_page_version": "2.0",
-        "bloom_filter_options": {name: {"ndv": 50, "fpp": 0.05} for name in ("word", "few")},
-    },
-    "v1 plain, many pages": {"compression": "none", "data_page_size": 200, "write_batch_size": 60},
+COMMON = {"write_page_index": True, "write_page_checksum": True}
+SOURCES: dict[str, Callable[[str, int], None]] = {
+    "v1 snappy, int96": functools.partial(write_pyarrow, compression="snappy", use_deprecated_int96_timestamps=True),
+    "v2 zstd, bloom filters": functools.partial(
+        write_pyarrow, compression="zstd", data_page_version="2.0",
+        bloom_filter_options={name: {"ndv": 50, "fpp": 0.05} for name in ("word", "few")},
+    ),
+    "v1 plain, many pages": functools.partial(
+        write_pyarrow, compression="none", data_page_size=200, write_batch_size=60
+    ),
+    "uuid, json, half floats, int96": functools.partial(
+        write_odd_types, compression="snappy", use_deprecated_int96_timestamps=True
+    ),
+    "duckdb": write_duckdb,
 }  # fmt: skip
 
 
@@ -94,7 +146,7 @@ def merged(source: str) -> tuple[Path, tuple[str, ...], bytes, tuple[int, ...], 
     paths = []
     for at in range(FILES):
         paths.append(str(folder / f"{at}.parquet"))
-        pq.write_table(rows_of(at), paths[-1], **COMMON | SOURCES[source])
+        SOURCES[source](paths[-1], at)
     output = folder / "merged.parquet"
     plan = parquet_splice.plan_splice(IO, paths)
     done = parquet_splice.splice_parquet(IO, paths, str(output), plan=plan)
@@ -680,7 +732,7 @@ def bloom_of(chunk: Chunk) -> bytearray:
 def cleared_bloom_bit(chunk, dice):
     """A bit of the bloom filter is missing: a value is not found any more."""
     bloom = bloom_of(chunk)
-    at = dice.choice([at for at in range(len(bloom) - 64, len(bloom)) if bloom[at]] or [len(bloom) - 1])
+    at = dice.choice([at for at in range(len(bloom) - 32, len(bloom)) if bloom[at]] or [len(bloom) - 1])
     if not bloom[at]:
         raise LookupError("no bit")
     bloom[at] &= bloom[at] - 1
@@ -690,8 +742,16 @@ def cleared_bloom_bit(chunk, dice):
 def set_bloom_bit(chunk, dice):
     """A bit of the bloom filter is set for no value."""
     bloom = bloom_of(chunk)
-    at = dice.choice([at for at in range(len(bloom) - 64, len(bloom)) if bloom[at] != 255])
+    at = dice.choice([at for at in range(len(bloom) - 32, len(bloom)) if bloom[at] != 255])
     bloom[at] |= bloom[at] + 1
+    chunk.bloom = bytes(bloom)
+
+
+def other_bloom_filter(chunk, dice):
+    """The header of the bloom filter names an algorithm, a hash or a compression that is unknown."""
+    bloom = bloom_of(chunk)
+    places = [at for at in range(len(bloom) - 32) if bloom[at : at + 4] == b"\x1c\x1c\x00\x00"]
+    bloom[dice.choice(places) + 1] += 0x10
     chunk.bloom = bytes(bloom)
 
 
@@ -762,6 +822,7 @@ FAULTS: dict[str, Fault] = {
     "pages by encoding": wrong_counts,
     "bloom filter: bit cleared": cleared_bloom_bit,
     "bloom filter: bit set": set_bloom_bit,
+    "bloom filter: of another kind": other_bloom_filter,
     "bloom filter: lost": lost_bloom_filter,
 }
 

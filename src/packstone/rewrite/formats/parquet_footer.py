@@ -366,6 +366,7 @@ _SCHEMA, _ROW_GROUPS, _KEY_VALUES, _COLUMN_ORDERS = 2, 4, 5, 7
 _COLUMNS, _SORTING_COLUMNS, _META_DATA, _STATISTICS = 1, 4, 3, 12
 # SchemaElement (and ColumnMetaData), and the numbers of the physical types
 _TYPE, _TYPE_LENGTH, _NUM_CHILDREN, _INT96_TYPE, _BINARY_TYPE = 1, 2, 5, 3, 7
+_MEANING = (6, 7, 8, 10)  # converted type, scale, precision, logical type
 
 
 class Int96Unit:
@@ -412,14 +413,28 @@ def open_raw_int96(io: FileIO, path: str) -> pq.ParquetFile:
     return _open_raw(io.open_input(path), path)
 
 
-def _open_raw(source: Any, path: str, *, only_int96: bool = False) -> pq.ParquetFile:
-    """Open a checked file with INT96 as raw bytes; ``only_int96``: without the top-level columns that have none."""
+def open_stored_values(source: Any, path: str) -> pq.ParquetFile:
+    """Open a checked file whose values are read as Parquet stores them, whatever they mean.
+
+    A decimal, UUID, half float or INT96 is read as bytes, a date as an integer: PyArrow then returns plain arrays of
+    seven types, with which it can compute, and no value is converted.
+    """
+    return _open_raw(source, path, keeps_meaning=False)
+
+
+def _open_raw(source: Any, path: str, *, only_int96: bool = False, keeps_meaning: bool = True) -> pq.ParquetFile:
+    """Open a checked file with INT96 as raw bytes.
+
+    ``only_int96``: without the top-level columns that have none. ``keeps_meaning``: with the logical types of values.
+    """
     size_bytes = source.size()
     length = int.from_bytes(source.read_at(4, size_bytes - _TAIL_BYTES), "little")
     try:
         footer, _ = read_struct(source.read_at(length, size_bytes - _TAIL_BYTES - length))
         if only_int96:
             _keep_int96_fields(footer)
+        if not keeps_meaning:
+            _drop_meaning(footer)
         data = write_struct(_as_binaries(footer))
         metadata = pq.read_metadata(pa.BufferReader(MAGIC + data + len(data).to_bytes(4, "little") + MAGIC))
         return pq.ParquetFile(source, metadata=metadata, pre_buffer=False, page_checksum_verification=True)
@@ -524,6 +539,14 @@ def _as_binaries(footer: Struct) -> Struct:
                 metadata.pop(_STATISTICS, None)
     footer.pop(_KEY_VALUES, None)  # `ARROW:schema` declares timestamps
     return footer
+
+
+def _drop_meaning(footer: Struct) -> None:
+    """Remove the logical types of values; those of lists and maps are kept."""
+    for element in footer[_SCHEMA][1].items:
+        if _TYPE in element:
+            for field in _MEANING:
+                element.pop(field, None)
 
 
 def _binary_leaves(array: pa.Array) -> Iterator[pa.Array]:

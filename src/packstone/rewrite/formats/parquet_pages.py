@@ -49,6 +49,7 @@ _IS_COMPRESSED: Final = 7  # of the details of version 2
 _IS_SORTED: Final = 3  # of the details of a dictionary
 _FLAGS: Final = frozenset({(_DETAILS_V2, _IS_COMPRESSED), (_DETAILS_DICTIONARY, _IS_SORTED)})
 _MOST_DETAILS: Final = 6
+CHECKSUM_WITHIN: Final = 32  # the first fields of a header: four numbers of at most 6 bytes, and the head of the next
 _MORE: Final = 0x80
 _RLE: Final = 3
 DICTIONARY_PAGE: Final = 2
@@ -127,6 +128,16 @@ def walk_pages(chunk: bytes | memoryview) -> list[Page]:
         pages.append(page)
         at = page.end
     return pages
+
+
+def has_checksum(header: bytes) -> bool:
+    """Whether the header of a page has a checksum; its first ``CHECKSUM_WITHIN`` bytes are sufficient."""
+    outer: list[Any] = [-1, -1, -1, -1, None]
+    try:
+        _read_numbers(header, 0, outer)
+    except IndexError:
+        return False
+    return outer[_CHECKSUM] is not None
 
 
 def _read_usual_header(data: bytes | memoryview, at: int) -> Page | None:

@@ -115,8 +115,13 @@ class WriterSettings:
         return replace(self, schema=schema, options={key: value for key, value in options.items() if value != {}})
 
 
-def find_writer_settings(file: pq.ParquetFile, *, codec: str, files: int = 1) -> WriterSettings:
-    """Find settings whose output has the schema tree of the input, the first of ``files``; else UnfaithfulError."""
+def find_writer_settings(
+    file: pq.ParquetFile, *, codec: str, files: int = 1, has_checksums: bool = False
+) -> WriterSettings:
+    """Find settings whose output has the schema tree of the input, the first of ``files``; else UnfaithfulError.
+
+    ``has_checksums``: whether its pages have checksums, which no footer says.
+    """
     metadata, wanted = file.metadata, schema_tree(file.metadata.schema)
     schema = _without_dictionaries(file.schema_arrow.remove_metadata())
     has_int96 = "int96" in wanted
@@ -135,6 +140,8 @@ def find_writer_settings(file: pq.ParquetFile, *, codec: str, files: int = 1) ->
         tree = _tree_written(schema, options)
         if tree == wanted:
             options |= _data_options(metadata, codec=codec, files=files)
+            if has_checksums:
+                options["write_page_checksum"] = True
             return WriterSettings(
                 schema=schema,
                 options=options,

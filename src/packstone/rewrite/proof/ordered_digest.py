@@ -318,11 +318,12 @@ _KEYS: Final = (_make_keys(0), _make_keys(0xA076_1D64_78BD_642F))
 
 # ---- tokens ----
 # A token is a chain over the 8-byte words of a value, which begins with its length; each step maps word and chain one
-# to one. So values of one length that differ in one word have different tokens for certain. Each step also spreads every
-# bit of a word over the whole chain: the first product carries it upwards, the byte swap moves the top down, the second
-# product carries it up again. So another word takes the difference back only by a chance of about 2^-64. Rejected: one
-# product and a shift by half a word. They leave a change of the last byte of a word in two bytes, and values such as
-# 2024000010100000 and 2024000910150005 had the same token. Long values are rare in dictionaries, and hashed one by one.
+# to one. So values of one length that differ in one word have different tokens for certain. Each step also spreads
+# every bit of a word over the whole chain: the first product carries it upwards, the byte swap moves the top down, the
+# second product carries it up again. So another word takes the difference back only by a chance of about 2^-64.
+# Rejected: one product and a shift by half a word. They leave a change of the last byte of a word in two bytes, and
+# values such as 2024000010100000 and 2024000910150005 had the same token. Long values are rare in dictionaries, and
+# hashed one by one.
 
 _MAX_WORDS: Final = 16
 _SECOND_FACTOR: Final = np.uint64(0xC2B2_AE3D_27D4_EB4F)

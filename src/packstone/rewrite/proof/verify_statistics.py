@@ -33,6 +33,7 @@ import itertools
 import math
 import struct
 from collections import Counter
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, Self
@@ -40,17 +41,19 @@ from typing import TYPE_CHECKING, Any, Final, Self
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 import pyarrow.types as pt
 
-from packstone.errors import VerificationError
-from packstone.rewrite.blame_file import blame_file
+from packstone.errors import PackstoneError, UnreadableFileError, VerificationError
+from packstone.rewrite.blame_file import blame_file, one_line
 from packstone.rewrite.formats.parquet_checks import check_footer
+from packstone.rewrite.formats.parquet_footer import open_stored_values
 from packstone.rewrite.formats.parquet_scan import scan_file
-from packstone.rewrite.formats.parquet_thrift import Struct, read_struct
+from packstone.rewrite.formats.parquet_thrift import STRUCT, Struct, read_struct
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    import pyarrow.parquet as pq
 
     from packstone.rewrite.formats.parquet_scan import GroupPlace
     from packstone.storage.fileio import FileIO
@@ -77,20 +80,49 @@ _FORMATS: Final = {_BOOLEAN: "<?", _INT32: "<i", _INT64: "<q", _FLOAT: "<f", _DO
 _FLOATS: Final = frozenset({_FLOAT, _DOUBLE})
 _CODEC_NAMES: Final = {1: "snappy", 2: "gzip", 4: "brotli", 6: "zstd", 7: "lz4_raw"}
 _TAIL_BYTES: Final = 8
+# Of the values that are hashed at once, which fit the cache.
+_GATHERED_BYTES: Final = 1 << 18
+_HASHED_ROWS: Final = 1 << 14
 
 
 def check_statistics(io: FileIO, inputs: Sequence[str], output: str) -> None:
-    """Raise VerificationError, with the column, if the output states anything that is not true."""
-    with _File(io, output) as written:
-        pieces = [piece for path in inputs for piece in _read_pieces(io, path, written.leaves) if piece.rows]
-        try:
+    """Raise VerificationError, with the column, if the output states anything that is not true.
+
+    An error that is neither about the output nor about an input becomes a PackstoneError that says what could not be
+    checked: the unit fails and is not published, the others are.
+    """
+    try:
+        with _unchecked("the merged file"), _File(io, output) as written:
+            pieces = [piece for path in inputs for piece in _read_pieces(io, path, written.leaves) if piece.rows]
             _check_file(written, pieces)
-        except _WrongError as error:
-            raise VerificationError(f"The merged file states what is not so: {error}.", file=output) from error
+    except _WrongError as error:
+        raise VerificationError(f"The merged file states what is not so: {error}.", file=output) from error
+    except UnreadableFileError as error:
+        if error.facts.get("file") != output:
+            raise
+        raise VerificationError(f"The output cannot be read back: {error.message}", file=output) from error
 
 
 class _WrongError(Exception):
     """A statement that is not true."""
+
+
+class _UncheckedError(PackstoneError):
+    """A statement that could not be checked, because of a type or an encoding that was not thought of."""
+
+
+@contextmanager
+def _unchecked(what: str) -> Iterator[None]:
+    """Convert errors that nothing here expects."""
+    try:
+        yield
+    except (_WrongError, PackstoneError, OSError, MemoryError):
+        raise
+    except Exception as error:
+        raise _UncheckedError(
+            f"What {what} states could not be checked ({type(error).__name__}: {one_line(error)}), so the files are "
+            "left as they are; set --codec to encode them again, and please report this as a bug."
+        ) from error
 
 
 # ---- what files state ----
@@ -151,6 +183,11 @@ class _File:
 
         descend(_number(next(elements), 5), (), (0, 0))
         return leaves
+
+    @cached_property
+    def stored_values(self) -> pq.ParquetFile:
+        """A reader of the values as they are stored, which converts none to what its column means."""
+        return open_stored_values(self.source, self.path)
 
     def read_index(self, chunk: Struct, field: int) -> Struct | None:
         """Read an offset index or a column index; None if there is none."""
@@ -390,7 +427,8 @@ def _check_group(group: _Group, pieces: list[_Piece]) -> None:
         raise _WrongError("a row group does not begin where its first column does")
     for leaf, chunk in enumerate(group.chunks):
         try:
-            _ChunkCheck(chunk, [piece.chunks[leaf] for piece in pieces]).run()
+            with _unchecked(f"the column {chunk.leaf.path} of the merged file"):
+                _ChunkCheck(chunk, [piece.chunks[leaf] for piece in pieces]).run()
         except _WrongError as error:
             raise _WrongError(f"{chunk.leaf.path}: {error}") from error
 
@@ -625,13 +663,15 @@ class _ChunkCheck:
         data = source.read_at(_number(metadata, _BLOOM_BYTES) or 64, _number(metadata, _BLOOM_OFFSET))
         with blame_file(self._chunk.group.file.path, "has a broken bloom filter"):
             header, begin = read_struct(data)
+        if any(header.get(field) != _BLOOM_KIND for field in _BLOOM_KINDS):
+            raise _WrongError("the bloom filter is of an unknown kind")
         size_bytes = _number(header, 1)
         if begin + size_bytes > len(data):
             data = source.read_at(begin + size_bytes, _number(metadata, _BLOOM_OFFSET))
         words = np.frombuffer(data, "<u4", size_bytes // 4, begin).reshape(-1, 8)
         if _number(metadata, _BLOOM_BYTES) not in (0, begin + size_bytes):
             raise _WrongError("the bloom filter has another length than the footer says")
-        if not np.array_equal(words, _make_filter(self._values.plain(), len(words))):
+        if not np.array_equal(words, self._values.bloom_filter(len(words))):
             raise _WrongError("the bloom filter is not that of the values")
 
     # -- decoded, only if needed --
@@ -801,7 +841,7 @@ def _count_levels(data: bytes, highest: int, values: int) -> tuple[int, ...]:
 
 
 class _Values:
-    """The values of a column chunk of the output, decoded by PyArrow."""
+    """The values of a column chunk of the output, decoded by PyArrow, as Parquet stores them."""
 
     def __init__(self, chunk: _Chunk) -> None:
         self._chunk = chunk
@@ -809,9 +849,14 @@ class _Values:
     @cached_property
     def _column(self) -> pa.ChunkedArray:
         file, leaf = self._chunk.group.file, self._chunk.leaf
-        with blame_file(file.path, "has a broken data page"):
-            reader = pq.ParquetFile(file.source, pre_buffer=False, page_checksum_verification=True)
-            return reader.read_row_group(self._chunk.group.number, columns=[leaf.path], use_threads=False).column(0)
+        number = self._chunk.group.number
+        try:
+            with blame_file(file.path, "has a broken data page"):
+                return file.stored_values.read_row_group(number, columns=[leaf.path], use_threads=False).column(0)
+        except UnreadableFileError as error:
+            if isinstance(error.__cause__, pa.ArrowNotImplementedError):
+                raise error.__cause__ from None  # nothing is broken
+            raise
 
     def _present(self, rows: tuple[int, int] | None) -> pa.ChunkedArray:
         """The values of some rows that are not null, without their lists and structs."""
@@ -819,8 +864,10 @@ class _Values:
         parts = []
         for part in column.chunks:
             array = part
-            while pt.is_nested(array.type):
-                if pt.is_struct(array.type):
+            while pt.is_nested(array.type) or isinstance(array.type, pa.BaseExtensionType):
+                if isinstance(array.type, pa.BaseExtensionType):
+                    array = array.storage
+                elif pt.is_struct(array.type):
                     array = array.flatten()[0]
                 elif pt.is_map(array.type):
                     array = array.cast(pa.list_(array.type.field(0))).flatten()
@@ -848,64 +895,56 @@ class _Values:
 
     def bounds(self, rows: tuple[int, int] | None) -> tuple[Any, Any] | None:
         """The least and the greatest value, comparable to the keys of bounds; None if there is none."""
-        plain = self.plain(rows)
         key = self._chunk.leaf.key
-        if not len(plain) or key is None:
+        if key is None:
             return None
-        keys = [key(bytes(value)) for value in plain]
-        if self._chunk.leaf.kind in _FLOATS and any(map(math.isnan, keys)):
+        keys = [key(row.tobytes()) for same in _rows_of_bytes(self._present(rows).unique()) for row in same]
+        if not keys or (self._chunk.leaf.kind in _FLOATS and any(map(math.isnan, keys))):
             return None
         return min(keys), max(keys)
 
-    def plain(self, rows: tuple[int, int] | None = None) -> list[bytes]:
-        """The different values as Parquet stores them."""
-        values = self._present(rows).unique()
-        leaf = self._chunk.leaf
-        array = values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
-        return _plain_values(array, leaf)
+    def bloom_filter(self, blocks: int) -> np.ndarray[Any, np.dtype[np.uint32]]:
+        """The bloom filter of the values."""
+        values = self._present(None)
+        # Values that have a dictionary repeat. Not for floating-point numbers, which may be equal and differ in bits.
+        repeats = _DICTIONARY_OFFSET in self._chunk.metadata and self._chunk.leaf.kind not in _FLOATS
+        arrays = [values.unique()] if repeats else values.chunks
+        return _make_filter((same for array in arrays for same in _rows_of_bytes(array)), blocks)
 
 
-def _plain_values(array: pa.Array, leaf: _Leaf) -> list[bytes]:
-    kind = array.type
-    if isinstance(kind, pa.BaseExtensionType):
-        return _plain_values(array.storage, leaf)
-    if pt.is_dictionary(kind):
-        return _plain_values(array.dictionary_decode(), leaf)
-    if pt.is_decimal(kind):
-        numbers = [int(value.scaleb(kind.scale)) if value else 0 for value in _as_decimals(array)]
-        if leaf.kind in _FORMATS:
-            return [struct.pack(_FORMATS[leaf.kind], number) for number in numbers]
-        width = leaf.width_bytes
-        return [number.to_bytes(width or _least_bytes(number), "big", signed=True) for number in numbers]
-    if leaf.kind == _BOOLEAN:
-        return [struct.pack("<?", value) for value in array.to_pylist()]
-    if leaf.kind in (_BYTES, _FIXED):
-        width = pa.large_binary() if leaf.kind == _BYTES else kind
-        return [bytes(value) for value in array.cast(width).to_pylist()]
-    width_bytes = kind.bit_width // 8
-    stored = np.frombuffer(array.buffers()[1], f"V{width_bytes}", len(array), array.offset * width_bytes)
-    if leaf.kind == _INT32 and width_bytes < 4:
-        form = f"<{'u' if pt.is_unsigned_integer(kind) else 'i'}{width_bytes}"
-        return [struct.pack("<i", int(number)) for number in stored.view(form)]
-    return [number.tobytes() for number in stored]
+def _rows_of_bytes(array: pa.Array) -> Iterator[np.ndarray[Any, np.dtype[np.uint8]]]:
+    """Yield the values as Parquet stores them, those of one size together: one value in each row."""
+    if not len(array):
+        return
+    if pt.is_boolean(array.type):
+        array = array.cast(pa.uint8())
+    if pt.is_binary(array.type) or pt.is_large_binary(array.type):
+        yield from _rows_by_size(array)
+    else:
+        width = array.type.bit_width // 8
+        data = np.frombuffer(array.buffers()[1], np.uint8, len(array) * width, array.offset * width)
+        yield data.reshape(len(array), width)
 
 
-def _as_decimals(array: pa.Array) -> list[Any]:
-    import decimal
-
-    with decimal.localcontext() as context:
-        context.prec = 100
-        return array.to_pylist()
-
-
-def _least_bytes(number: int) -> int:
-    return (number.bit_length() + 8) // 8
+def _rows_by_size(array: pa.Array) -> Iterator[np.ndarray[Any, np.dtype[np.uint8]]]:
+    _, offsets, values = array.buffers()
+    kind = np.int64 if pt.is_large_binary(array.type) else np.int32
+    ends = np.frombuffer(offsets, kind, len(array) + 1, array.offset * np.dtype(kind).itemsize).astype(np.int64)
+    data = np.frombuffer(values or b"", np.uint8)
+    sizes = np.diff(ends)
+    for size in np.unique(sizes).tolist():
+        begins = ends[:-1][sizes == size]
+        step = max(1, _GATHERED_BYTES // max(1, size))
+        for at in range(0, len(begins), step):
+            yield data[begins[at : at + step, np.newaxis] + np.arange(size)]
 
 
 # ---- bloom filters ----
 # The filter of a chunk has blocks of eight words. The upper half of a value's hash, XXH64 with seed 0 of the value in
 # Parquet's plain encoding, selects a block, the lower half a bit in each word.
 
+_BLOOM_KINDS: Final = (2, 3, 4)  # in its header: algorithm, hash and compression, of which one is defined for each
+_BLOOM_KIND: Final[tuple[int, Struct]] = STRUCT, {1: (STRUCT, {})}
 _SALTS: Final = np.array(
     (0x47B6137B, 0x44974D91, 0x8824AD5B, 0xA2B7289D, 0x705495C7, 0x2DF1424B, 0x9EFC4947, 0x5C6BFB31), dtype=np.uint32
 )
@@ -915,13 +954,12 @@ _P1, _P2, _P3, _P4, _P5 = map(
 )
 
 
-def _make_filter(values: list[bytes], blocks: int) -> np.ndarray[Any, np.dtype[np.uint32]]:
+def _make_filter(
+    values: Iterable[np.ndarray[Any, np.dtype[np.uint8]]], blocks: int
+) -> np.ndarray[Any, np.dtype[np.uint32]]:
     words = np.zeros((blocks, 8), np.uint32)
-    by_size: dict[int, list[bytes]] = {}
-    for value in values:
-        by_size.setdefault(len(value), []).append(value)
-    for size, same in by_size.items():
-        hashes = _hash_same_size(np.frombuffer(b"".join(same), np.uint8).reshape(len(same), size))
+    for same in (some[at : at + _HASHED_ROWS] for some in values for at in range(0, len(some), _HASHED_ROWS)):
+        hashes = _hash_same_size(same)
         block = ((hashes >> np.uint64(32)) * np.uint64(blocks)) >> np.uint64(32)
         bits = np.uint32(1) << ((hashes.astype(np.uint32)[:, np.newaxis] * _SALTS) >> np.uint32(27))
         np.bitwise_or.at(words, block.astype(np.int64), bits)

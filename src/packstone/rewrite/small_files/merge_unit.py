@@ -268,7 +268,7 @@ class Written:
     ordered: bool = False  # whether the rows kept their order, so that the proof covers it
     copied: tuple[int, ...] = ()  # for a splice: the columns that were copied
     recoded: tuple[int, ...] = ()  # for a splice that is not fingerprinted: the other columns of our own making
-    columns: str = ""  # for a splice: how its columns were made
+    columns: str = ""  # for Parquet: how they were made; for a rewrite, why no splice
     header_lines: int = 0
     why_bigger: str = ""  # the reason, if known, for an output notably bigger than its inputs
     before: Fingerprint | None = None  # of the inputs, if their rows were digested when they were decoded

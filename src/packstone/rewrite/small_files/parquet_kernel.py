@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from packstone.model.unit import How, Verify
+from packstone.rewrite.blame_file import blame_file
 from packstone.rewrite.data_files.batches import read_ahead
 from packstone.rewrite.formats.parquet_batches import batch_rows_for, decoded_row_bytes, is_harmless, read_batches
 from packstone.rewrite.formats.parquet_bundle import DECODING_ERRORS, FileBundle, find_bundles
@@ -19,7 +20,8 @@ from packstone.rewrite.formats.parquet_file_writer import (
     BoundsOfRows,
 )
 from packstone.rewrite.formats.parquet_footer import Int96Unit, int96_columns, open_parquet, raw_batches, with_row_count
-from packstone.rewrite.formats.parquet_scan import scan_small_file
+from packstone.rewrite.formats.parquet_pages import CHECKSUM_WITHIN, has_checksum
+from packstone.rewrite.formats.parquet_scan import scan_file, scan_small_file
 from packstone.rewrite.formats.parquet_writer import WriterSettings, find_writer_settings, sort_options
 from packstone.rewrite.proof import verify_files as verify
 from packstone.rewrite.small_files.merge_unit import Written
@@ -34,6 +36,7 @@ if TYPE_CHECKING:
 
 def write(io: FileIO, paths: Sequence[str], output: str, *, spec: UnitSpec) -> Written:
     """Write the output: copy pages where possible, unless a codec was requested; otherwise encode again."""
+    note = ""
     if spec.codec == "keep" and not _are_tiny(io, paths):
         from packstone.rewrite.small_files.parquet_splice import plan_splice, splice_parquet
         from packstone.rewrite.small_files.spliced_file import CannotSpliceError
@@ -50,11 +53,12 @@ def write(io: FileIO, paths: Sequence[str], output: str, *, spec: UnitSpec) -> W
                 checks_text=spec.checks_text,
             )
             return _explain_size(io, paths, output, spec=spec, done=done)
-        except CannotSpliceError:
+        except CannotSpliceError as error:
+            note = f"all encoded ({error.message})"
             io.remove(output)
     proves = spec.verify is Verify.CONTENT
     done = _rewrite(io, paths, output, codec=spec.codec, proves=proves, checks_text=spec.checks_text)
-    return _explain_size(io, paths, output, spec=spec, done=done)
+    return _explain_size(io, paths, output, spec=spec, done=replace(done, columns=note))
 
 
 def _are_tiny(io: FileIO, paths: Sequence[str]) -> bool:
@@ -156,7 +160,7 @@ def _rewrite(
     are_small = all(isinstance(part, FileBundle) or _is_small(io, part) for part in parts)
     unit = _find_int96_unit(io, parts)
     with open_parquet(io, paths[0], coerce_int96_timestamp_unit=unit) as first:
-        settings = find_writer_settings(first, codec=codec, files=len(paths))
+        settings = find_writer_settings(first, codec=codec, files=len(paths), has_checksums=_has_checksums(io, paths))
     bounds = BoundsOfRows(settings.schema)
     source = _Decoder(io, unit=unit, bounds=bounds, proves=proves and are_small, checks_text=checks_text)
     decoded = source.read(parts)
@@ -224,6 +228,16 @@ def _has_int96(io: FileIO, part: FileBundle | str) -> bool:
         return part.kind.has_int96
     with open_parquet(io, part) as file:
         return bool(int96_columns(file))
+
+
+def _has_checksums(io: FileIO, paths: Sequence[str]) -> bool:
+    """Whether the first page of the first rows has a checksum: a writer gives one to all pages or to none."""
+    for path in paths:
+        for group in scan_file(io, path).groups:
+            if group.rows and group.chunks.values:
+                with blame_file(path, "cannot be read"), io.open_input(path) as source:
+                    return has_checksum(source.read_at(CHECKSUM_WITHIN, group.chunks.begin(0)))
+    return False
 
 
 _Decoded = tuple[Sequence[pa.RecordBatch], Sequence[pa.RecordBatch]]  # rows to be digested, the same to be written
