@@ -588,6 +588,6 @@ class TestOwnership:
             capture_output=True,
             check=False,
         )
-        assert done.returncode == 0, done.stderr
-        assert b"this user cannot give the merged file the owner, group and mode" in b" ".join(done.stdout.split())
+        assert done.returncode == 3, done.stderr
+        assert b"this user cannot give the merged file to that one" in b" ".join(done.stdout.split())
         assert len(lake.names("dt=1")) == 6

@@ -170,7 +170,7 @@ def test_asked_to_stop_at_every_step(lake, packstone, monkeypatch, tree):
             break
         # At the very end, when all is published, there is nothing left to stop.
         everything = all(name.startswith("packstone-") for day in ("dt=1", "dt=2") for name in lake.names(day))
-        assert done.code == (0 if everything and "stopped" not in done.out else 143), where
+        assert done.code == (0 if everything and "interrupted" not in done.out else 143), where
         moved = any(name.startswith("move") for name in store.steps)
         assert (tree(lake.table) != before) is moved, where
         codes.append(done.code)

@@ -126,9 +126,10 @@ def restore(
 
     target = find_target(run, target, history_url)
     with open_target(target, typed, history=history_address(history_url), to_merge=False) as table:
+        chosen = read_options(table, typed, verb="restore")
         if not table.was_undone(run) and not options.confirm(f"Undo run {run} of {table.path}?", yes=yes):
             return 0
-        plan = table.restore(run, read_options(table, typed, verb="restore"), take_over=take_over)
+        plan = table.restore(run, chosen, take_over=take_over)
         noun = table.family_row.part
     removed = f"{plural(plan.files_removed, 'merged file')} removed" if plan.files_removed else plan.note
     restored = f"restored {plural(plan.files_restored, 'file')} ({format_bytes(plan.bytes_restored)}) of "
