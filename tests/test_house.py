@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "packstone"
 
 # Ratchets: lower them with the change that lowers the number.
-MODULES = 275
+MODULES = 276
 SINGLE_IMPORTERS = 38
 NOQA = 92
 HIVE_COMPACTION_MODULES = 105

@@ -20,7 +20,8 @@ from sqlalchemy.dialects import mysql, postgresql
 from sqlalchemy.schema import CreateIndex, CreateTable
 
 from packstone.errors import InvalidInputError, UnavailableError
-from packstone.history.schema import METADATA, MIGRATIONS, REVISIONS, VERSION_TABLE
+from packstone.history.schema import METADATA, MIGRATIONS
+from packstone.history.sqlite_file import REVISIONS, VERSION_TABLE
 from packstone.history.store import open_history
 
 # In a process of its own: what was imported is the claim.

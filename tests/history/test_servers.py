@@ -13,8 +13,8 @@ from database_servers import PASSWORD
 from sqlalchemy import create_engine, text
 
 from packstone.errors import InvalidInputError, UnavailableError
-from packstone.history.connect import history_key
-from packstone.history.schema import METADATA, PATH_CHARS, VERSION_TABLE
+from packstone.history.schema import METADATA, PATH_CHARS
+from packstone.history.sqlite_file import VERSION_TABLE, history_key
 from packstone.history.store import RunFilters, open_history
 from packstone.model.run_record import RunRecord, SkipRecord, UnitRecord
 

@@ -18,7 +18,8 @@ from sqlalchemy.exc import OperationalError
 
 from packstone.errors import InvalidInputError, PackstoneError, UnavailableError
 from packstone.history.connect import one_sentence, parse_url
-from packstone.history.store import default_history_url, open_history
+from packstone.history.sqlite_file import default_history_url
+from packstone.history.store import open_history
 from packstone.model.run_record import RunRecord, UnitRecord
 
 START = datetime(2025, 6, 1, 20, 0, 0, 123_456, tzinfo=UTC)

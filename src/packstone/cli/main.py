@@ -31,6 +31,7 @@ if sys.argv[0].endswith(("/packstone", "/packstone/__main__.py")):  # not if ano
 
 # isort: split
 import contextlib
+import gc
 import importlib
 import itertools
 import logging
@@ -122,6 +123,7 @@ def cli() -> None:
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line and exit with the documented code."""
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # NumPy would start a thread for each core; we use none of them
+    gc.set_threshold(50_000)  # a run has many small records without cycles; by default they are examined often
     code = run(sys.argv[1:] if arguments is None else arguments)
     for number in (signal.SIGINT, signal.SIGTERM):  # the result is printed, and a signal at exit would change the code
         signal.signal(number, signal.SIG_IGN)

@@ -22,13 +22,11 @@ from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, SQLAlchemyError
 
 from packstone.errors import InvalidInputError, PackstoneError, UnavailableError
+from packstone.history.sqlite_file import BUSY_TIMEOUT_SECONDS
 
 if TYPE_CHECKING:
     from sqlalchemy.engine.interfaces import DBAPIConnection
     from sqlalchemy.pool import ConnectionPoolEntry
-
-# Orders of magnitude longer than our transactions: a wait this long means that another process is stuck.
-BUSY_TIMEOUT_SECONDS = 30
 
 # The execution option that makes a SQLite transaction take the write lock when it begins.
 WRITES = "packstone_writes"
@@ -66,7 +64,7 @@ def is_server(url: URL) -> bool:
     return url.get_backend_name() != "sqlite"
 
 
-def history_key(text: str) -> str:
+def database_key(text: str) -> str:
     """Return an identity of a history that is safe to store: its address without password and query."""
     url = parse_url(text)
     database = url.database if is_server(url) or not url.database else str(Path(url.database).absolute())
@@ -74,7 +72,7 @@ def history_key(text: str) -> str:
     return named.render_as_string()
 
 
-def check_url(text: str) -> None:
+def check_address(text: str) -> None:
     """Raise InvalidInputError if the address can never work; called before hours of work, not after."""
     _load_driver(parse_url(text)).dispose()
 

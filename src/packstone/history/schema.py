@@ -50,15 +50,11 @@ from sqlalchemy import (
 
 from packstone.errors import InvalidInputError, UnavailableError
 from packstone.history.connect import WRITES, display_url, make_engine, one_sentence, parse_url
+from packstone.history.sqlite_file import FILE_TABLE, REVISIONS, RUN_TABLE, SKIP_TABLE, UNIT_TABLE, VERSION_TABLE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from importlib.resources.abc import Traversable
-
-# In the order in which they were added; this Packstone needs the last one. Listed here as well as in the migrations,
-# so that Alembic need not be imported.
-REVISIONS = ("0003",)
-VERSION_TABLE = "packstone_schema_version"
 
 RUN_ID_CHARS = 64
 WORD_CHARS = 64
@@ -85,7 +81,7 @@ class UtcDateTime(TypeDecorator[datetime]):
 METADATA = MetaData()
 
 RUNS = Table(
-    "packstone_run",
+    RUN_TABLE,
     METADATA,
     Column("run_id", String(RUN_ID_CHARS), primary_key=True, key="run"),
     Column("command", String(WORD_CHARS), nullable=False),
@@ -115,7 +111,7 @@ RUNS = Table(
 )
 
 UNITS = Table(
-    "packstone_unit",
+    UNIT_TABLE,
     METADATA,
     Column("run_id", ForeignKey(RUNS.c.run, ondelete="CASCADE"), primary_key=True, key="run"),
     Column("position", Integer, primary_key=True, autoincrement=False),
@@ -137,7 +133,7 @@ UNITS = Table(
 
 # The names of a unit's files: ``side`` is input or output.
 FILES = Table(
-    "packstone_file",
+    FILE_TABLE,
     METADATA,
     Column("run_id", ForeignKey(RUNS.c.run, ondelete="CASCADE"), primary_key=True, key="run"),
     Column("unit_position", Integer, primary_key=True, autoincrement=False),
@@ -148,7 +144,7 @@ FILES = Table(
 
 # What a run skipped, and why.
 SKIPS = Table(
-    "packstone_skip",
+    SKIP_TABLE,
     METADATA,
     Column("run_id", ForeignKey(RUNS.c.run, ondelete="CASCADE"), primary_key=True, key="run"),
     Column("position", Integer, primary_key=True, autoincrement=False),

@@ -99,6 +99,15 @@ class PendingRecords:
                 if entry.history == history:
                     yield entry
 
+    def has_others(self, run: str) -> bool:
+        """Whether there are entries besides that of a run; True also if that cannot be found out."""
+        try:
+            return any(entry.name != f"{run}{_ENDING}" for entry in self.io.list_dir(self.folder))
+        except FileNotFoundError:
+            return False
+        except (OSError, PackstoneError):
+            return True
+
     def _path(self, entry: PendingRecord) -> str:
         return f"{self.folder}/{entry.run}{'.restored' if entry.restored else ''}{_ENDING}"
 

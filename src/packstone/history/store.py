@@ -8,13 +8,11 @@ twice.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, TypeVar
 
-import platformdirs
 from sqlalchemy import (
-    URL,
     ColumnElement,
     Connection,
     RowMapping,
@@ -30,7 +28,8 @@ from sqlalchemy.exc import DBAPIError, IntegrityError
 
 from packstone.errors import InvalidInputError
 from packstone.history.connect import WRITES, OpenDatabase, display_url, is_server, one_sentence
-from packstone.history.schema import FILES, RUN_ID_CHARS, RUNS, SKIPS, UNITS, open_migrated
+from packstone.history.schema import FILES, METADATA, RUN_ID_CHARS, RUNS, SKIPS, UNITS, open_migrated
+from packstone.history.sqlite_file import INPUT, OUTPUT, fitted, rows_by_table
 from packstone.model.run_record import RunFacts, RunRecord, SkipRecord, UnitRecord, to_utc
 from packstone.model.sizes import parse_duration
 from packstone.model.times import parse_moment
@@ -40,7 +39,6 @@ T = TypeVar("T")
 
 _ATTEMPTS = 5
 _BATCH = 1000
-_INPUT, _OUTPUT = "input", "output"
 _SKIP_FIELDS = ("run", "what", "why", "kind")
 # Deadlock, lock wait timeout and changed record of MySQL and MariaDB; deadlock and serialisation failure of PostgreSQL.
 _COLLISIONS = (1213, 1205, 1020, "40P01", "40001")
@@ -55,12 +53,6 @@ class RunFilters:
     family: str | None = None
     since: datetime | None = None
     until: datetime | None = None
-
-
-def default_history_url() -> str:
-    """Return the address of the SQLite file in the user's data folder."""
-    path = platformdirs.user_data_path("packstone", appauthor=False) / "history.db"
-    return URL.create("sqlite", database=str(path)).render_as_string()
 
 
 def open_history(url: str) -> RunHistory:
@@ -202,26 +194,10 @@ def _replace_run(
 ) -> None:
     for table in (FILES, SKIPS, UNITS, RUNS):
         connection.execute(delete(table).where(table.c.run == run.run))
-    connection.execute(insert(RUNS), _row(RUNS, asdict(run)))
-    rows: dict[Table, list[dict[str, Any]]] = {
-        UNITS: [_row(UNITS, _unit_values(unit)) | {"position": number} for number, unit in enumerate(units)],
-        FILES: [_row(FILES, row) for row in _file_rows(units)],
-        SKIPS: [_row(SKIPS, asdict(skip)) | {"position": number} for number, skip in enumerate(skips)],
-    }
-    for table, values in rows.items():
-        if values:
-            connection.execute(insert(table), values)
-
-
-def _unit_values(unit: UnitRecord) -> dict[str, Any]:
-    return {name: value for name, value in asdict(unit).items() if name not in ("input_names", "output_names")}
-
-
-def _file_rows(units: tuple[UnitRecord, ...]) -> Iterator[dict[str, Any]]:
-    for number, unit in enumerate(units):
-        for side, names in ((_INPUT, unit.input_names), (_OUTPUT, unit.output_names)):
-            for position, name in enumerate(names):
-                yield {"run": unit.run, "unit_position": number, "side": side, "position": position, "name": name}
+    for name, rows in rows_by_table(run, units, skips).items():
+        table = METADATA.tables[name]
+        if rows:
+            connection.execute(insert(table), [_row(table, row) for row in rows])
 
 
 def _read_names(connection: Connection, run_id: str) -> dict[tuple[int, str], list[str]]:
@@ -234,7 +210,7 @@ def _read_names(connection: Connection, run_id: str) -> dict[tuple[int, str], li
 
 def _conditions(filters: RunFilters) -> Iterator[ColumnElement[bool]]:
     if filters.table is not None:
-        yield RUNS.c.table == _fitted(filters.table, RUNS.c.table.type)
+        yield RUNS.c.table == fitted(filters.table, _length(RUNS.c.table.type))
     if filters.status:
         yield RUNS.c.status.in_((filters.status,) if isinstance(filters.status, str) else filters.status)
     if filters.family is not None:
@@ -254,19 +230,13 @@ def _is_collision(error: DBAPIError) -> bool:
 
 def _row(table: Table, values: dict[str, Any]) -> dict[str, Any]:
     return {
-        name: _fitted(value, table.c[name].type) if isinstance(value, str) else value for name, value in values.items()
+        name: fitted(value, _length(table.c[name].type)) if isinstance(value, str) else value
+        for name, value in values.items()
     }
 
 
-def _fitted(text: str, column_type: object) -> str:
-    """Return a text that every database accepts: a record with a shortened path is better than no record.
-
-    A file name may contain bytes that are not UTF-8 (Python keeps them as lone surrogates, which no driver accepts),
-    and PostgreSQL does not accept NUL.
-    """
-    clean = text.encode("utf-8", "backslashreplace").decode("utf-8").replace("\0", "\\0")
-    length = column_type.length if isinstance(column_type, String) else None
-    return clean if length is None or len(clean) <= length else clean[: length - 1] + "…"
+def _length(column_type: object) -> int | None:
+    return column_type.length if isinstance(column_type, String) else None
 
 
 def _run_record(row: RowMapping) -> RunRecord:
@@ -277,8 +247,8 @@ def _unit_record(row: RowMapping, names: dict[tuple[int, str], list[str]]) -> Un
     position = row[UNITS.c.position]
     return UnitRecord(
         **{column.key: row[column] for column in UNITS.c if column is not UNITS.c.position},
-        input_names=tuple(names.get((position, _INPUT), ())),
-        output_names=tuple(names.get((position, _OUTPUT), ())),
+        input_names=tuple(names.get((position, INPUT), ())),
+        output_names=tuple(names.get((position, OUTPUT), ())),
     )
 
 

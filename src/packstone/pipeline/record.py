@@ -19,9 +19,8 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from packstone.errors import ConflictError, PackstoneError, RefusedError
-from packstone.history.connect import history_key
 from packstone.history.spool import PendingRecord, PendingRecords, user_spool
-from packstone.history.store import default_history_url, open_history
+from packstone.history.sqlite_file import default_history_url, history_key, record_run
 from packstone.model.outcome import Outcome, SkipKind, Status
 from packstone.model.run_record import VERSION, RunFacts, RunRecord, SkipRecord, UnitRecord
 from packstone.runs.clock import new_run_id, now_utc
@@ -85,6 +84,8 @@ class Recorder:
         """Write to the history, after the pending records of other runs; return the error message if that fails."""
         if self.url is None:
             return None
+        from packstone.history.store import open_history  # with SQLAlchemy, which most runs do without
+
         try:
             with open_history(self.url) as history:
                 key = history_key(self.url)
@@ -94,6 +95,15 @@ class Recorder:
         except PackstoneError as error:
             return error.message
         return None
+
+    def record(self, facts: RunFacts) -> str | None:
+        """Write a run, after the pending records of others; return the error message if that fails."""
+        run = facts.run.run
+        if self.url is None:
+            return None
+        if not any(spool.has_others(run) for spool in self._spools) and record_run(self.url, facts):
+            return None
+        return self.write(lambda history: history.record_run(facts.run, facts.units, facts.skips), run=run)
 
     def keep(self, entry: PendingRecord) -> bool:
         """Write an entry to every spool that is writable; return False if none is."""
@@ -163,9 +173,7 @@ class RecordedRun:
         with contextlib.suppress(Interrupted), finish_first():
             self._is_kept = self._recorder.keep(replace(self.entry, facts=facts))
         try:
-            failure = self._recorder.write(
-                lambda history: history.record_run(facts.run, facts.units, facts.skips), run=self.run
-            )
+            failure = self._recorder.record(facts)
         except Interrupted:
             failure = "It was interrupted."
         if failure is None:
@@ -246,6 +254,8 @@ def _user() -> str:
 
 def open_current_history(url: str) -> RunHistory:
     """Open a history for reading, after recording the pending runs of this machine."""
+    from packstone.history.store import open_history
+
     history = open_history(url)
     try:
         replay(history, user_spool(), key=history_key(url))

@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import gc
 import importlib
 import os
 import pickle
@@ -275,6 +276,8 @@ def serve(handle: int) -> NoReturn:
     signal.pthread_sigmask(signal.SIG_UNBLOCK, _STOP_SIGNALS)
     warnings.simplefilter("ignore", DeprecationWarning)  # Python 3.12 warns of jemalloc's thread, which knows forks
     importlib.import_module("pyarrow")  # once for all workers; the parent of the pool may do without
+    gc.set_threshold(50_000)  # as in cli/main.py
+    gc.freeze()  # what the workers share is not looked at, and so not copied
 
     control = socket.socket(fileno=handle)
     workers: set[int] = set()

@@ -249,7 +249,7 @@ def _saved_plan(typed: dict[str, Any]) -> Any:
 
 
 def _history(typed: dict[str, Any]) -> str:
-    from packstone.history.connect import check_url
+    from packstone.history.sqlite_file import check_url
     from packstone.pipeline.record import history_address
 
     history_url = history_address(typed["history_url"])

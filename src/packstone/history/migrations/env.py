@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from alembic import context
 
-from packstone.history.schema import METADATA, VERSION_TABLE
+from packstone.history.schema import METADATA
+from packstone.history.sqlite_file import VERSION_TABLE
 
 context.configure(
     connection=context.config.attributes["connection"],
