@@ -71,7 +71,7 @@ fmt: install ## Format the code and apply ruff's fixes
 	$(VENV)/bin/ruff format
 	$(VENV)/bin/ruff check --fix
 
-bench: install ## Benchmark merging of small files (three sets) against other tools
+bench: install ## Benchmark merging of small files (four sets) against other tools
 	$(PY) bench/small_files.py $(ARGS)
 
 bench-formats: install ## Benchmark merging of ORC, Avro, CSV and JSON lines against Spark

@@ -1,9 +1,10 @@
 """The sets of small files that the benchmarks share, generated; every run makes the same rows.
 
-    python bench/sets.py <folder> [A,B,duckdb]
+    python bench/sets.py <folder> [A,A-large,B,duckdb]
 
 A       what Spark writes: 300 files of 10,000 rows in one folder, 13 columns, with Spark's defaults (snappy,
         dictionaries, INT96): texts of few, some and many values, decimals, nulls, a list and a struct; 98 MB
+A-large the same with 1,000 files: the start of the processes takes less of the time
 B       tiny files in many partitions: flights of 2013 by day, written hour by hour by Spark; 365 partitions of 13 files
         of 71 rows, 19 columns, 8 KB each
 duckdb  1,000 files of 10,000 rows in one folder, 9 columns, written by DuckDB, mostly without dictionaries
@@ -215,8 +216,11 @@ class FileSet:
         return folder
 
 
-def _make_orders(folder: Path, scale: float) -> None:
-    orders(start_spark(), files=max(20, round(300 * scale))).write.parquet(str(folder))
+def _make_orders(files: int) -> Callable[[Path, float], None]:
+    def make(folder: Path, scale: float) -> None:
+        orders(start_spark(), files=max(20, round(files * scale))).write.parquet(str(folder))
+
+    return make
 
 
 def _make_flights(folder: Path, scale: float) -> None:
@@ -248,8 +252,15 @@ SETS = {
             short="300 files as Spark writes them, with dictionaries",
             title="What Spark writes: {files:,} Parquet files of 10,000 rows, 13 columns with dictionaries, "
             "{mb:.0f} MB, into two",
-            make=_make_orders,
+            make=_make_orders(300),
             outputs=2,
+        ),
+        FileSet(
+            name="A-large",
+            short="1,000 such files",
+            title="The same with more files: {files:,} Parquet files, {mb:.0f} MB, into five",
+            make=_make_orders(1000),
+            outputs=5,
         ),
         FileSet(
             name="B",
@@ -291,7 +302,7 @@ SETS = {
 
 
 def main() -> None:
-    folder, names = Path(sys.argv[1]), (sys.argv[2] if len(sys.argv) > 2 else "A,B,duckdb").split(",")
+    folder, names = Path(sys.argv[1]), (sys.argv[2] if len(sys.argv) > 2 else "A,A-large,B,duckdb").split(",")
     if "avro" in names:
         start_spark(avro_jar=fetch_avro_jar())
     for name in names:

@@ -1,6 +1,6 @@
 """Small files into large ones: Packstone against other tools, in one run, on the same files.
 
-    python bench/small_files.py [--sets A,B,duckdb] [--rounds 2] [--only packstone,spark] [--scale 0.1]
+    python bench/small_files.py [--sets A,A-large,B,duckdb] [--rounds 2] [--only packstone,spark] [--scale 0.1]
 
 bench/sets.py describes the sets. Every contender merges its own copy of a set (hard links, so the bytes are shared and
 warm). Packstone inline, DuckDB and Polars run in fresh processes, their start included: Packstone is the command
@@ -298,7 +298,7 @@ def floors_of(source: Source, timings: dict[str, Timing]) -> list[str]:
     wanted: list[tuple[str, set[str], Callable[[], float], float, bool]] = [
         ("CPU of content on Spark ÷ inline", {ON_SPARK, CONTENT}, lambda: cpu[ON_SPARK] / cpu[CONTENT], 1.2, False),
     ]
-    if source.of.name == "A":
+    if source.of.name in ("A", "A-large"):
         wanted += [
             ("CPU of content ÷ DuckDB's", {CONTENT, DUCKDB}, lambda: cpu[CONTENT] / cpu[DUCKDB], 1.2, False),
             ("CPU of Spark's ÷ content", {CONTENT, SPARK}, lambda: cpu[SPARK] / cpu[CONTENT], 6, True),
@@ -373,7 +373,7 @@ def summary_of(measured: dict[str, tuple[Source, dict[str, Timing]]], rounds: in
 
 def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--sets", default="A,B,duckdb", help=f"some of {','.join(SETS)}")
+    parser.add_argument("--sets", default="A,A-large,B,duckdb", help=f"some of {','.join(SETS)}")
     parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--only", default="", help="contenders whose name contains one of these words")
     parser.add_argument("--scale", type=float, default=1, help="this part of the files; 0.05 to try something out")

@@ -89,7 +89,8 @@ def record_run(url: str, facts: RunFacts) -> bool:
     if path is None or not path.is_file():
         return False
     try:
-        with closing(sqlite3.connect(path, timeout=BUSY_TIMEOUT_SECONDS, isolation_level=None)) as database:
+        address = f"{path.as_uri()}?mode=rw"  # a file that was just removed is not created
+        with closing(sqlite3.connect(address, BUSY_TIMEOUT_SECONDS, isolation_level=None, uri=True)) as database:
             database.execute("BEGIN IMMEDIATE")  # see ``_on_sqlite_begin`` in connect.py
             if database.execute(f"SELECT version_num FROM {VERSION_TABLE}").fetchall() != [(REVISIONS[-1],)]:
                 return False
