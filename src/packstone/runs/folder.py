@@ -35,7 +35,7 @@ from packstone.model.unit import OutputT, UnitResult
 from packstone.model.work import UnitT
 from packstone.runs.clock import new_run_id, now_seconds, now_utc
 from packstone.runs.interrupts import Interrupted, finish_first
-from packstone.runs.liveness import HEARTBEAT_SECONDS, Heartbeat, ProcessIdentity
+from packstone.runs.liveness import HEARTBEAT_SECONDS, LEASE_SECONDS, Heartbeat, ProcessIdentity
 from packstone.runs.owner import Owner, may_take_over
 from packstone.runs.state_folder import DEATHS_FOLDER, make_staging, make_state_folder
 from packstone.runs.tasks import ContextT, Job, has_finished_units
@@ -46,7 +46,8 @@ if TYPE_CHECKING:
 
     from packstone.storage.fileio import Entry, FileIO
 
-_NAMELESS_SECONDS: Final = 60  # a run writes run.json within milliseconds of making its folder
+# A run writes run.json within milliseconds of making its folder, unless the store is slow or the process is paused.
+_NAMELESS_SECONDS: Final = LEASE_SECONDS
 _KEPT_SECONDS: Final = 30 * 86_400  # people ask weeks later what a run did, and whether it can still be undone
 _CREATED: Final = "created-"
 _UNITS: Final = re.compile(r"units-[0-9]{4,9}\.json")

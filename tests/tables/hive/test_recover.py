@@ -251,7 +251,7 @@ def test_a_run_without_a_name_is_given_a_minute(lake):
     nameless.mkdir(parents=True)
     Table(str(lake.table)).recover()
     assert nameless.exists()
-    os.utime(nameless, (time.time() - 120, time.time() - 120))
+    os.utime(nameless, (time.time() - 600, time.time() - 600))
     Table(str(lake.table)).recover()
     assert not nameless.exists()
 
