@@ -3,12 +3,14 @@
 from dataclasses import dataclass
 
 import pytest
+from pool_jobs import TRICKS, Trick
 
 from packstone.errors import InvalidInputError
 from packstone.model.outcome import EngineUse
 from packstone.pipeline.open import choose_engine, engine_settings, read_engine_name
 from packstone.runs.engine import POOL_MIN_BYTES, POOL_MIN_FILES, InlineEngine, LazyEngine
 from packstone.runs.tasks import pack_units
+from packstone.storage.local import LocalFileIO
 from packstone.storage.memory import MemoryFileIO
 
 MERGE, LOOK = "merge", "look"  # any two jobs
@@ -77,6 +79,15 @@ def test_the_store_of_a_caller_stays_here():
     engine = InlineEngine(MemoryFileIO())
     engine.expect(MERGE, files=POOL_MIN_FILES, size_bytes=0)
     assert engine.parallelism == 1
+
+
+def test_progress_counts_units_not_tasks(tmp_path):
+    """With --parallel 1 all units share one task; each of them counts as soon as it is done."""
+    engine, reported = InlineEngine(LocalFileIO()), []
+    tasks = pack_units([Trick(number=number) for number in range(3)], context=None, parallelism=1, parallel=1)
+    report = {"what": "", "on_progress": lambda *done: reported.append(done)}
+    assert len(list(engine.run(TRICKS, tasks, staging=str(tmp_path), **report))) == 3
+    assert (len(tasks), reported) == (1, [(1, 10), (2, 20), (3, 30)])
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from packstone.model.unit import OutputT, UnitResult
-    from packstone.model.work import UnitT
+    from packstone.model.work import Unit, UnitT
     from packstone.runs.tasks import ContextT, Job, Task
     from packstone.runs.worker_pool import WorkerPool
     from packstone.storage.fileio import FileIO
@@ -161,14 +161,17 @@ class InlineEngine:
         on_progress: Callable[[int, int], None],
     ) -> Iterator[tuple[int, str]]:
         done_units = done_bytes = 0
+
+        def note(unit: Unit) -> None:
+            nonlocal done_units, done_bytes
+            done_units, done_bytes = done_units + 1, done_bytes + unit.input_bytes
+            on_progress(done_units, done_bytes)
+
         for task in tasks:
             name = f"a0_{uuid.uuid4().hex[:8]}"
             attempt = Attempt(io=io, staging=staging, name=name, has_idle_core=(os.cpu_count() or 1) > 1)
             write_task(io, staging, task)
-            run_task(job, attempt, task.number)
-            done_units += len(task.units)
-            done_bytes += sum(unit.input_bytes for unit in task.units)
-            on_progress(done_units, done_bytes)
+            run_task(job, attempt, task.number, on_unit=note)
             yield task.number, name
 
     def close(self) -> None:
