@@ -13,7 +13,10 @@ import pytest
 from database_servers import PASSWORD
 from rich.console import Console
 
+from packstone.cli.commands.history import command
 from packstone.history.store import open_history
+from packstone.model.outcome import Status
+from packstone.pipeline.record import RESTORED
 
 RUN_ID = re.compile(r"\d{8}T\d{6}-[0-9a-f]{6}")
 PACKSTONE = Path(sys.executable).with_name("packstone")
@@ -37,6 +40,13 @@ def statuses(done):
     return [run["status"] for run in done.json["runs"]]
 
 
+def test_every_status_can_be_listed():
+    """The list of what --status takes is the list of what is recorded."""
+    recorded = {*Status, RESTORED} - {Status.PLANNED, Status.NOTHING_TO_DO}
+    (option,) = (one for one in command.params if one.name == "status")
+    assert set(option.type.choices) == recorded
+
+
 def test_filters(three_runs, packstone, lake):
     """By table, by one or several statuses, by family, by moments and ages, and all of them together."""
 
@@ -54,6 +64,9 @@ def test_filters(three_runs, packstone, lake):
     assert listed("--since", "2020-01-01", "--until", "2020-01-02") == []
     late = (datetime.fromisoformat(refused["started_at"]) + timedelta(seconds=1)).isoformat()
     assert listed("--until", late, "--status", "committed") == ["committed"]
+    assert packstone("history", "--table", lake.table / "dt=4").out == "No recorded run matches these options.\n"
+    done = packstone("history", "--status", "finished")
+    assert (done.code, "'finished' is not one of 'committed', 'partial'" in done.sentence) == (2, True)
     done = packstone("history", "--since", "tomorrow")
     assert (done.code, "neither a time nor an age" in done.sentence) == (2, True)
 

@@ -140,7 +140,7 @@ def _draw_units(console: Any, outcome: Outcome) -> None:
         )
     console.print(table)
     if len(outcome.units) > _SHOWN_ROWS:
-        console.print(f"… and {len(outcome.units) - _SHOWN_ROWS:,} more units, see --format json", style="dim")
+        console.print(f"… and {len(outcome.units) - _SHOWN_ROWS:,} more, see --format json", style="dim")
 
 
 def _draw_bigger(console: Any, outcome: Outcome) -> None:

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from packstone.model.run_record import RunFacts
 
 _PATH_CELLS = 10  # at least, for a path in a list; with less room, every column is wrapped
+# The statuses that are recorded, from model/outcome.py and pipeline/record.py.
+_STATUSES = ("committed", "partial", "restored", "failed", "conflict", "refused")
 _HISTORY = click.option("--history", "history_url", default=None, metavar="URL", help="Use this history database.")
 
 
@@ -30,7 +32,11 @@ _HISTORY = click.option("--history", "history_url", default=None, metavar="URL",
 @_HISTORY
 @click.option("--table", "table_path", default=None, metavar="PATH", help="List only runs of this table.")
 @click.option(
-    "--status", multiple=True, metavar="STATUS", help="List only runs with this status, e.g. failed; may be repeated."
+    "--status",
+    multiple=True,
+    type=click.Choice(_STATUSES),
+    metavar="STATUS",
+    help="List only runs with this status, e.g. failed; may be repeated.",
 )
 @click.option(
     "--family", callback=check_family, default=None, metavar="NAME", help="List only runs on tables of this family."
@@ -138,7 +144,7 @@ def _list(history_url: str | None, filters: RunFilters, *, limit: int, output_fo
         click.echo(_csv(rows), nl=False)
         return 0
     plain = {"format_version": 1, "runs": rows}
-    show(plain, output_format=output_format, draw=lambda console: _draw_runs(console, runs))
+    show(plain, output_format=output_format, draw=lambda console: _draw_list(console, runs, filters))
     return 0
 
 
@@ -197,14 +203,19 @@ def _csv(rows: list[dict[str, Any]]) -> str:
     return text.getvalue()
 
 
+def _draw_list(console: Any, runs: tuple[RunRecord, ...], filters: RunFilters) -> None:
+    if runs:
+        _draw_runs(console, runs)
+    else:
+        is_filtered = any(getattr(filters, field.name) for field in fields(filters))
+        console.print("No recorded run matches these options." if is_filtered else "No runs are recorded.")
+
+
 def _draw_runs(console: Any, runs: tuple[RunRecord, ...]) -> None:
     """Draw a line for each run; on a narrow terminal with the end of a long path, and without the times."""
     from rich.table import Table
     from rich.text import Text
 
-    if not runs:
-        console.print("No runs are recorded.")
-        return
     numbers = {
         "files": [f"{run.files_before} → {run.files_after}" for run in runs],
         "bytes": [f"{format_bytes(run.bytes_before)} → {format_bytes(run.bytes_after)}" for run in runs],
