@@ -20,7 +20,7 @@ SOURCE = ROOT / "src" / "packstone"
 # Ratchets: lower them with the change that lowers the number.
 MODULES = 276
 SINGLE_IMPORTERS = 38
-NOQA = 92
+NOQA = 82
 HIVE_COMPACTION_MODULES = 105
 COMPACT_OPTIONS = 28
 

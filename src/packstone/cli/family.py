@@ -31,27 +31,6 @@ _FOR_ALL: Final = frozenset(
     {*GROUPS["How much"], *GROUPS["Where it runs"], *GROUPS["In and out"], "strategy", "settings"}
 )
 
-# Options of older versions -> what to write now, for the error message.
-_SET: Final = "is now --set {key}=VALUE"
-REMOVED: Final = {
-    "--older-than": "is now --min-age",
-    "--partition-idle-time": "is now --min-age",
-    "--partitions": "was removed; use --where, e.g. \"dt = '2024-05-01' AND region = 'eu'\"",
-    "--buckets": "was removed; in Python, PaimonOptions(buckets=…) chooses buckets",
-    "--max-seconds": "is now --max-time, e.g. 45m",
-    "--max-files": "was removed; use --max-bytes or --max-time",
-    "--timezone": 'is now part of --between, e.g. "19:00-06:00 Europe/Berlin"',
-    "--option": "is now --set KEY=VALUE",
-    "--property": "is now --set NAME=VALUE",
-    "--major-size-mb": "is now --set MAJOR_COMPACTION_SIZE=MB",
-    "--measure-read": "is now an option of `packstone verify RUN`",
-    **{f"--{key}": _SET.format(key=key) for key in ("min-files", "threshold", "backup", "rules", "commit-every")},
-    **{
-        f"--{key}": f"is now --set {key}=true"
-        for key in ("leftovers", "single-writer", "statistics", "accept-invalid-text")
-    },
-}
-
 
 def families_of_option(name: str | None) -> tuple[Family, ...]:
     """Return the families that have an option, or all families if none declares it."""
@@ -149,17 +128,17 @@ def is_typed(name: str | None) -> bool:
 
 
 class FamilyCommand(click.Command):
-    """A command that lists its options in groups, and says what replaces an option of an older version."""
+    """A command that lists its options in groups, and knows that the keys of ``--set`` are not options."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Parse; for a removed option, raise an error that says what to write now."""
+        """Parse; if an unknown option is a key of ``--set``, raise an error that says so."""
         try:
             return super().parse_args(ctx, args)
         except click.NoSuchOption as error:
-            now = REMOVED.get(error.option_name)
-            if now is None:
+            key = error.option_name.removeprefix("--")
+            if not any(key == one.key for family in families.FAMILIES for one in family.load_options().all_options()):
                 raise
-            raise click.UsageError(f"{error.option_name} {now}", ctx) from error
+            raise click.UsageError(f"{error.option_name} is a key of --set: give --set {key}=VALUE", ctx) from error
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Print the groups that are not empty, in their order."""

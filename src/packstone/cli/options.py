@@ -27,6 +27,10 @@ def _stack(*decorators: Callable[[Any], Any]) -> Callable[[F], F]:
     return decorate
 
 
+debug_option: Callable[[Any], Any] = click.option(
+    "--debug", is_flag=True, expose_value=False, help="Print a stack trace on errors."
+)  # `main` finds it among the arguments
+
 output_options = _stack(
     click.option(
         "--format",
@@ -51,7 +55,7 @@ output_options = _stack(
         callback=choose_quiet,
         help="Print only the result and errors: no progress, no warnings.",
     ),
-    click.option("--debug", is_flag=True, help="Print a stack trace on errors."),
+    debug_option,
 )
 
 time_travel_options = _stack(

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     help="Include the packages of this extra; may be repeated. Default: the extras that are installed here.",
 )
 @options.output_options
-def command(target: Path, extras: tuple[str, ...], output_format: str, debug: bool) -> int:  # noqa: ARG001 - debug: main
+def command(target: Path, extras: tuple[str, ...], output_format: str) -> int:
     """Pack this Python, its packages and Packstone into OUT.tar.gz, for a cluster whose nodes have none of them.
 
     Nothing is downloaded: the archive has the packages that are installed here. The command also writes the job for

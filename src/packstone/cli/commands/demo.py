@@ -32,8 +32,8 @@ from packstone.errors import InvalidInputError
 )
 @click.option("--lake-only", is_flag=True, help="Create only the lake in --folder, to try the commands yourself.")
 @options.engine_options
-@click.option("--debug", is_flag=True, help="Print a stack trace on errors.")
-def command(folder: str | None, lake_only: bool, debug: bool, **typed: Any) -> int:  # noqa: ARG001 - click's
+@options.debug_option
+def command(folder: str | None, lake_only: bool, **typed: Any) -> int:
     """Create a small lake, show its problems, merge its files, verify the result, and undo one run."""
     from packstone.cli.targets import read_engine
     from packstone.cli.tour import run_tour

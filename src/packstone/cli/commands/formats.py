@@ -23,7 +23,7 @@ def command() -> None:
 @options.metastore_option
 @_HISTORY
 @options.output_options
-def refresh(metastore_url: str | None, history_url: str | None, output_format: str, debug: bool) -> int:  # noqa: ARG001
+def refresh(metastore_url: str | None, history_url: str | None, output_format: str) -> int:
     """Read the metastore and update the recorded formats: add new entries, change others, remove what was dropped."""
     from packstone.catalog.metastore_database import refresh_formats
     from packstone.cli.draw import draw_lines
@@ -45,7 +45,7 @@ def refresh(metastore_url: str | None, history_url: str | None, output_format: s
     "--limit", type=click.IntRange(min=1), default=100, show_default=True, metavar="N", help="Print at most N rows."
 )
 @options.output_options
-def list_them(table: str | None, history_url: str | None, limit: int, output_format: str, debug: bool) -> int:  # noqa: ARG001
+def list_them(table: str | None, history_url: str | None, limit: int, output_format: str) -> int:
     """List tables and partitions with formats and locations: of all databases, of one database, or of one table."""
     from packstone.history.formats import FormatTable
     from packstone.pipeline.record import history_address
@@ -60,7 +60,7 @@ def list_them(table: str | None, history_url: str | None, limit: int, output_for
 @click.argument("target", metavar="TARGET")
 @_HISTORY
 @options.output_options
-def show_one(target: str, history_url: str | None, output_format: str, debug: bool) -> int:  # noqa: ARG001
+def show_one(target: str, history_url: str | None, output_format: str) -> int:
     """Show the format of TARGET: a location, db.table, or db.table/dt=1."""
     from packstone.catalog.metastore_database import find_formats
     from packstone.pipeline.record import history_address

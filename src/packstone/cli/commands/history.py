@@ -59,7 +59,7 @@ _HISTORY = click.option("--history", "history_url", default=None, metavar="URL",
     show_default=True,
     help="Print the result as a table, JSON or CSV.",
 )
-@click.option("--debug", is_flag=True, help="Print a stack trace on errors.")
+@options.debug_option
 @click.pass_context
 def command(
     ctx: click.Context,
@@ -71,7 +71,6 @@ def command(
     until: str | None,
     limit: int,
     output_format: str,
-    debug: bool,  # noqa: ARG001 - read by main
 ) -> int:
     """List the recorded runs, newest first, with their files, bytes and read times before and after."""
     if ctx.invoked_subcommand is not None:
@@ -94,13 +93,7 @@ def command(
 @_HISTORY
 @options.output_options
 @click.pass_context
-def show_run(
-    ctx: click.Context,
-    run: str,
-    history_url: str | None,
-    output_format: str,
-    debug: bool,  # noqa: ARG001 - read by main
-) -> int:
+def show_run(ctx: click.Context, run: str, history_url: str | None, output_format: str) -> int:
     """Show everything that is recorded of RUN."""
     return _show_one(history_url or _of_parent(ctx), run, output_format=output_format)
 
@@ -119,7 +112,6 @@ def prune(
     history_url: str | None,
     yes: bool,
     output_format: str,
-    debug: bool,  # noqa: ARG001 - read by main
 ) -> int:
     """Delete the records of runs that started more than AGE ago. Tables are not touched."""
     url = history_url or _of_parent(ctx)

@@ -57,7 +57,7 @@ if TYPE_CHECKING:
     show_default=True,
     help="Print the rows as a table (the first 100), JSON or CSV.",
 )
-@click.option("--debug", is_flag=True, help="Print a stack trace on errors.")
+@options.debug_option
 def command(path: str, statement: str, **typed: Any) -> int:
     """Run STATEMENT on the table at PATH: "SELECT id, name FROM t WHERE id = 5".
 

@@ -66,7 +66,7 @@ _DEFAULT_ZONE: Final = "UTC"
     show_default=True,
     help="Print results as a table or JSON; rows of a SELECT also as CSV.",
 )
-@click.option("--debug", is_flag=True, help="Print a stack trace on errors.")
+@options.debug_option
 def command(statement: str | None, **typed: Any) -> int:
     """Run STATEMENT, or the statements of --file, one after another; stop at the first that fails.
 
