@@ -112,3 +112,9 @@ def test_wrong_calls(words, packstone):
     """Either a target or --all; --history belongs to --all, and what is of Paimon's does not."""
     done = packstone("clean", *words)
     assert (done.code, done.out, len(done.err.splitlines())) == (2, "", 1)
+
+
+def test_conf_reaches_the_session_of_the_metastore(packstone):
+    """--conf is read with --all too: a pair that is none is refused, as it is with a TARGET by name."""
+    done = packstone("clean", "--all", "--conf", "spark.x")
+    assert (done.code, done.sentence) == (2, "packstone: --conf spark.x is not KEY=VALUE.")

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from packstone.pipeline.contract import FamilyTable
     from packstone.runs.engine import Engine
     from packstone.runs.folder import Run
+    from packstone.spark.session import SparkSettings
 
     AnyTable = FamilyTable[Any, Any, Any, Any]
 
@@ -321,7 +322,9 @@ class CleanAllReport:
         }
 
 
-def clean_recorded_tables(history_url: str, *, dry_run: bool, metastore: str | None = None) -> CleanAllReport:
+def clean_recorded_tables(
+    history_url: str, *, dry_run: bool, metastore: str | None = None, settings: SparkSettings | None = None
+) -> CleanAllReport:
     """Clean the tables of all runs in a history.
 
     What was published by location is cleaned only if a metastore is known: only it says where partitions are.
@@ -329,7 +332,7 @@ def clean_recorded_tables(history_url: str, *, dry_run: bool, metastore: str | N
     with open_current_history(history_url) as history:
         targets = history.list_tables()
     address = metastore or os.environ.get(METASTORE_VARIABLE)
-    catalog, close = open_catalog(address) if address else (None, _close_nothing)
+    catalog, close = open_catalog(address, settings) if address else (None, _close_nothing)
     try:
         return clean_all(list_roots(targets), lambda path: clean_one(path, catalog, dry_run=dry_run), dry_run=dry_run)
     finally:

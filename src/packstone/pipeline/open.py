@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from packstone.model.health import Health
     from packstone.runs.engine import Engine
     from packstone.runs.tasks import Progress
+    from packstone.spark.hive_client import SparkHiveClient
     from packstone.spark.session import SparkHandle, SparkSettings
 
 DEFAULT_HISTORY: Final = "default"
@@ -113,15 +114,8 @@ def open_named(
     family opens that table.
     """
     from packstone.catalog.named_table import NamedSource, checked_catalog
-    from packstone.spark.hive_client import SparkHiveClient
 
-    client = SparkHiveClient(_spark_opener(settings, spark), needs_address=metastore != _SPARK)
-    known = client if metastore == _SPARK else _open_metastore(metastore)
-
-    def close() -> None:
-        client.close()
-        known.close()
-
+    known, client, close = _open_metastore(metastore, settings, spark)
     try:
         source = NamedSource.find(name, metastore=known, by_location=by_location, to_merge=to_merge)
         family, root = find_table(open_store(source.root), source.root)
@@ -134,25 +128,32 @@ def open_named(
         raise
 
 
-def open_catalog(metastore: str, settings: SparkSettings | None = None) -> tuple[Any, Callable[[], None]]:
+def open_catalog(metastore: str, settings: SparkSettings | None) -> tuple[Any, Callable[[], None]]:
     """Open a catalog that reads and changes where tables are, for commands on many tables; and how to close it."""
     from packstone.catalog.named_table import checked_catalog
+
+    known, client, close = _open_metastore(metastore, settings)
+    return checked_catalog(known, client), close
+
+
+def _open_metastore(
+    address: str, settings: SparkSettings | None, spark: Any = None
+) -> tuple[Any, SparkHiveClient, Callable[[], None]]:
+    """Open what knows the tables, Hive's client, which changes them, and how to close both."""
     from packstone.spark.hive_client import SparkHiveClient
 
-    client = SparkHiveClient(_spark_opener(settings, None), needs_address=metastore != _SPARK)
-    known = client if metastore == _SPARK else _open_metastore(metastore)
+    known: Any
+    known = client = SparkHiveClient(_spark_opener(settings, spark), needs_address=address != _SPARK)
+    if address != _SPARK:
+        from packstone.catalog.metastore_database import MetastoreDatabase
+
+        known = MetastoreDatabase(address)
 
     def close() -> None:
         client.close()
         known.close()
 
-    return checked_catalog(known, client), close
-
-
-def _open_metastore(address: str) -> Any:
-    from packstone.catalog.metastore_database import MetastoreDatabase
-
-    return MetastoreDatabase(address)
+    return known, client, close
 
 
 def _spark_opener(settings: SparkSettings | None, spark: Any) -> Callable[[], SparkHandle]:

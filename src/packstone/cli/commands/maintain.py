@@ -223,6 +223,7 @@ def _clean_one(target: str, typed: dict[str, Any]) -> int:
 
 def _clean_all(typed: dict[str, Any]) -> int:
     """Clean every table in the history after asking; return 1 if a table could not be cleaned."""
+    from packstone.cli.targets import read_spark_settings
     from packstone.errors import InvalidInputError
     from packstone.pipeline.maintain import clean_recorded_tables
     from packstone.pipeline.record import history_address
@@ -232,12 +233,13 @@ def _clean_all(typed: dict[str, Any]) -> int:
     given = _request(typed).given
     if given:
         raise InvalidInputError(f"--{given[0].removesuffix('_seconds').replace('_', '-')} needs a TARGET.")
-    url, metastore = history_address(typed["history_url"]), typed.get("metastore_url")
-    report = clean_recorded_tables(url, dry_run=True, metastore=metastore)
+    url = history_address(typed["history_url"])
+    home = {"metastore": typed["metastore_url"], "settings": read_spark_settings(typed)}
+    report = clean_recorded_tables(url, dry_run=True, **home)
     if not typed["dry_run"]:
         if report.with_files and not options.confirm(f"Remove {_what(report)}?", yes=typed["yes"]):
             return 0
-        report = clean_recorded_tables(url, dry_run=False, metastore=metastore)
+        report = clean_recorded_tables(url, dry_run=False, **home)
     _print(report.to_json(), _lines(report), typed["output_format"])
     return 1 if report.failed else 0
 
