@@ -58,16 +58,6 @@ def test_timestamps_stay_the_numbers_they_were():
     assert "timestamp-millis" in read_header(write_records(SCHEMA, far, codec="null"), path="p").schema
 
 
-def test_only_wanted_fields_are_decoded():
-    """A reader schema drops fields."""
-
-    def only_n(schema):
-        return schema | {"fields": [field for field in schema["fields"] if field["name"] == "n"]}
-
-    data = write_records(SCHEMA, RECORDS, codec="zstd")
-    assert list(read_records(data, path="p", wanted=only_n)) == [{"n": record["n"]} for record in RECORDS]
-
-
 def test_a_file_without_records_is_legal():
     """The base manifest list of a first commit is empty."""
     assert list(read_records(write_records(SCHEMA, [], codec="zstd"), path="p")) == []

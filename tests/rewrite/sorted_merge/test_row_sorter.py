@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tempfile
+
 import make_ordered as made
 import numpy as np
 import polars as pl
@@ -14,9 +16,16 @@ from packstone.errors import InvalidInputError
 from packstone.rewrite.sorted_merge.merge import RowSorter
 
 
-def sort(table, sort_columns, *, memory_bytes, folder=None, batch_rows=7):
+@pytest.fixture
+def spills(tmp_path, monkeypatch):
+    """The folder in which sorters keep what does not fit into memory."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    return tmp_path
+
+
+def sort(table, sort_columns, *, memory_bytes, batch_rows=7):
     """Sort by the sorter; a few rows at a time."""
-    with RowSorter(table.schema, sort_columns, memory_bytes=memory_bytes, temp_folder=folder) as sorter:
+    with RowSorter(table.schema, sort_columns, memory_bytes=memory_bytes) as sorter:
         for batch in table.to_batches(max_chunksize=batch_rows):
             sorter.add(batch)
         return pa.Table.from_batches(list(sorter.sorted_batches()), schema=table.schema)
@@ -39,7 +48,7 @@ def test_equal_rows_stay_as_they_came():
     assert sort(table, ["k"], memory_bytes=1 << 26).column("v").to_pylist() == [1, 3, 0, 2, 4]
 
 
-def test_polars_sorts_alike(tmp_path):
+def test_polars_sorts_alike(spills):
     """Two hundred thousand rows by a long and a timestamp, in 4 MB, as Polars sorts them; the folder is empty then."""
     draw = np.random.default_rng(5)
     count = 200_000
@@ -50,10 +59,10 @@ def test_polars_sorts_alike(tmp_path):
             "v": draw.random(count),
         }
     )
-    found = sort(table, ["id", "ts"], memory_bytes=4 << 20, folder=str(tmp_path), batch_rows=5000)
+    found = sort(table, ["id", "ts"], memory_bytes=4 << 20, batch_rows=5000)
     other = pl.from_arrow(table).sort("id", "ts", maintain_order=True).to_arrow().cast(table.schema)
     assert found.select(["id", "ts"]).equals(other.select(["id", "ts"]))
-    assert list(tmp_path.iterdir()) == []
+    assert list(spills.iterdir()) == []
 
 
 def test_words_longer_than_a_number_are_settled():
@@ -65,32 +74,32 @@ def test_words_longer_than_a_number_are_settled():
     assert found.equals(table.sort_by([("a", "ascending"), ("b", "ascending")]))
 
 
-def test_many_runs_are_merged_before_they_are_too_many(tmp_path):
+def test_many_runs_are_merged_before_they_are_too_many(spills):
     """Hundreds of runs never lie on disk, nor are read, side by side."""
     table = pa.table({"k": pa.array(range(20_000, 0, -1), pa.int64())})
     most = 0
-    with RowSorter(table.schema, ["k"], memory_bytes=256 << 10, temp_folder=str(tmp_path)) as sorter:
+    with RowSorter(table.schema, ["k"], memory_bytes=256 << 10) as sorter:
         for batch in table.to_batches(max_chunksize=50):
             sorter.add(batch)
-            most = max(most, len(list(tmp_path.iterdir())))
+            most = max(most, len(list(spills.iterdir())))
         found = pa.Table.from_batches(list(sorter.sorted_batches()))
     assert found.column("k").to_pylist() == list(range(1, 20_001))
     assert 1 < most < 10
 
 
-def test_a_sorter_that_is_left_leaves_nothing(tmp_path):
+def test_a_sorter_that_is_left_leaves_nothing(spills):
     """Closed early, or by an error in the middle of its rows, it removes its files."""
     batch = pa.record_batch({"k": pa.array(range(10_000), pa.int64())})
     for drawn in (0, 1):
-        with RowSorter(batch.schema, ["k"], memory_bytes=1 << 16, temp_folder=str(tmp_path)) as sorter:
+        with RowSorter(batch.schema, ["k"], memory_bytes=1 << 16) as sorter:
             sorter.add(batch)
             sorter.add(batch)
-            assert list(tmp_path.iterdir())
+            assert list(spills.iterdir())
             rows = sorter.sorted_batches()
             for _ in range(drawn):
                 next(rows)
             rows.close()
-        assert list(tmp_path.iterdir()) == []
+        assert list(spills.iterdir()) == []
 
 
 def test_encoded_batches_are_taken():

@@ -86,10 +86,8 @@ def test_new_fields_do_not_disturb_other_readers(io):
     data = io.read_bytes(f"/t/manifest/{meta.file_name}")
     plain = write_records(MANIFEST, [], codec="null")
     assert fastavro.reader(buffers.BytesIO(plain)).writer_schema["name"].endswith("record")
-    assert [record["_FILE"]["_FILE_NAME"] for record in read_records(data, path="p", wanted=lambda _: MANIFEST)] == [
-        "a",
-        "b",
-    ]
+    found = fastavro.reader(buffers.BytesIO(data), MANIFEST)
+    assert [record["_FILE"]["_FILE_NAME"] for record in found] == ["a", "b"]
     lean = list(read_manifest(io, f"/t/manifest/{meta.file_name}", lean=True))
     assert [one.file.file_name for one in lean] == ["a", "b"]
 

@@ -73,24 +73,15 @@ def take_header(take: Take) -> AvroHeader:
     return AvroHeader(schema=metadata[_SCHEMA].decode(), codec=codec, sync=take(SYNC_BYTES))
 
 
-def read_records(
-    data: bytes, *, path: str, wanted: Callable[[Mapping[str, Any]], Mapping[str, Any]] | None = None
-) -> Iterator[dict[str, Any]]:
-    """Yield the records of an Avro file as plain values, without logical types.
-
-    ``wanted`` gets the file's schema and returns the one to read with, usually the same with fewer fields: the others
-    are skipped without being decoded.
-    """
+def read_records(data: bytes, *, path: str) -> Iterator[dict[str, Any]]:
+    """Yield the records of an Avro file as plain values, without logical types."""
     import fastavro  # executors need it for Paimon's Avro files only
 
     header = read_header(data, path=path)
-    written, root = plain_schema(header, path=path), root_schema(header, path=path)
-    plain = io.BytesIO(b"".join(_plain_file(data, header, root, path=path)))
-    reader_schema: Any = None if wanted is None else dict(wanted(written))
-    if reader_schema is not None and isinstance(root, list):
-        reader_schema = [reader_schema if isinstance(branch, dict) else branch for branch in root]
+    plain_schema(header, path=path)  # raises CorruptionError unless the file holds records
+    plain = io.BytesIO(b"".join(_plain_file(data, header, root_schema(header, path=path), path=path)))
     try:
-        yield from fastavro.reader(plain, reader_schema)  # type: ignore[misc]
+        yield from fastavro.reader(plain)  # type: ignore[misc]
     except _unreadable() as error:
         raise CorruptionError(f"A record of {path} cannot be read: {error!r}.", path=path) from error
 
@@ -124,12 +115,12 @@ def root_schema(header: AvroHeader, *, path: str, logical: bool = False) -> Any:
 class AvroWriter:
     """Builds an Avro file in memory; ``size_bytes`` is the size of the blocks compressed so far."""
 
-    def __init__(self, schema: Mapping[str, Any], *, codec: str, level: int | None = None) -> None:
+    def __init__(self, schema: Mapping[str, Any], *, codec: str) -> None:
         import fastavro  # see read_records
 
         self._schema = fastavro.parse_schema(without_logical_types(dict(schema)))
         self._encode = fastavro.schemaless_writer
-        self._compress = compressor(codec, level)
+        self._compress = compressor(codec)
         text = json.dumps(schema).encode()
         self._sync = hashlib.md5(text, usedforsecurity=False).digest()  # any 16 bytes will do; these are repeatable
         header = header_bytes(text, _avro_codec(codec), self._sync)
@@ -161,11 +152,9 @@ class AvroWriter:
         self._pending_records = 0
 
 
-def write_records(
-    schema: Mapping[str, Any], records: Iterable[Mapping[str, Any]], *, codec: str, level: int | None = None
-) -> bytes:
+def write_records(schema: Mapping[str, Any], records: Iterable[Mapping[str, Any]], *, codec: str) -> bytes:
     """Build a whole Avro file of records."""
-    writer = AvroWriter(schema, codec=codec, level=level)
+    writer = AvroWriter(schema, codec=codec)
     for record in records:
         writer.write(record)
     return writer.finish()
@@ -246,7 +235,7 @@ def decompressor(codec: str, path: str, *, most_bytes: int = MAX_BLOCK_BYTES) ->
             raise InvalidInputError(f"{path} is compressed with {codec!r}, which this version cannot read.", path=path)
 
 
-def compressor(codec: str, level: int | None) -> Callable[[bytes], bytes]:
+def compressor(codec: str, level: int | None = None) -> Callable[[bytes], bytes]:
     """The function that compresses a block; InvalidInputError if Avro files cannot have the codec."""
     match _avro_codec(codec):
         case "null":

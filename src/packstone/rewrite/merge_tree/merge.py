@@ -291,10 +291,9 @@ class SpilledRun:
         schema: pa.Schema,
         *,
         batch_bytes: int | None = None,
-        temp_folder: str | None = None,
     ) -> None:
         """Write the batches, cut into pieces of about ``batch_bytes``; None: as they are."""
-        self._folder = tempfile.TemporaryDirectory(prefix="packstone-run-", dir=temp_folder)
+        self._folder = tempfile.TemporaryDirectory(prefix="packstone-run-")
         self._file = str(Path(self._folder.name) / "run.arrow")
         self._paths: list[str] = []
         try:

@@ -61,15 +61,13 @@ _ENCODING_RATIO = 0.5  # pages and dictionaries / those rows; they are held unti
 _DECODED_RATIO = 1.5  # decoded bytes of a row / bytes of its pages, an estimate
 
 
-def merge_ordered(
-    io: FileIO, spec: OrderedMergeSpec, *, name_file: Callable[[int], str], temp_folder: str | None = None
-) -> OrderedResult:
+def merge_ordered(io: FileIO, spec: OrderedMergeSpec, *, name_file: Callable[[int], str]) -> OrderedResult:
     """Write the rows of all inputs in order; after an error, the files written so far are removed.
 
     ``name_file`` returns the name of the n-th file before it is created, so that the caller can record it.
     """
     began = time.perf_counter()
-    merge = _Merge.of(io, spec, temp_folder=temp_folder)
+    merge = _Merge.of(io, spec)
     writer = BlockWriter(io, merge.output(), schema=merge.schema, name_file=name_file, row_bytes=_row_bytes(spec.files))
     with closing(merge.batches()) as batches:
         files, write_seconds = write_all(writer, batches)
@@ -109,14 +107,13 @@ class _Merge:
     schema: pa.Schema
     reader: OrderedReader
     reading: _Reading
-    temp_folder: str | None
 
     @classmethod
-    def of(cls, io: FileIO, spec: OrderedMergeSpec, *, temp_folder: str | None) -> _Merge:
+    def of(cls, io: FileIO, spec: OrderedMergeSpec) -> _Merge:
         schema = unpack_schema(spec.arrow_schema)
         bounds = OrderedRange.of(schema.field(spec.sort_columns[0]), spec.key_range) if spec.sort_columns else None
         reader = OrderedReader(io, schema, key_range=bounds)
-        return cls(io=io, spec=spec, schema=schema, reader=reader, reading=_Reading(), temp_folder=temp_folder)
+        return cls(io=io, spec=spec, schema=schema, reader=reader, reading=_Reading())
 
     def output(self) -> BlockOutput:
         """The output of the spec, with row groups limited to their share of the memory."""
@@ -157,7 +154,7 @@ class _Merge:
             return
         memory_bytes = self.spec.memory_bytes - self._block_bytes()
         shares = share_runs(self.io, section, memory_bytes, with_sorter=unsorted is not None)
-        sorter = RowSorter(self.schema, self.spec.sort_columns, memory_bytes=memory_bytes, temp_folder=self.temp_folder)
+        sorter = RowSorter(self.schema, self.spec.sort_columns, memory_bytes=memory_bytes)
         stack.callback(sorter.close)
         for batch in unsorted or ():
             sorter.add(batch)
@@ -263,12 +260,11 @@ class RowSorter:
         sort_columns: Sequence[str],
         *,
         memory_bytes: int = 256 << 20,
-        temp_folder: str | None = None,
     ) -> None:
         if not sort_columns:
             raise InvalidInputError("There is no column to sort by; name at least one sort column.")
         self._schema, self._sort_columns = schema, tuple(sort_columns)
-        self._memory_bytes, self._temp_folder = memory_bytes, temp_folder
+        self._memory_bytes = memory_bytes
         self._chunk_bytes = int(min(_MAX_CHUNK_BYTES * _COPIES, memory_bytes * _CHUNK_SHARE))
         self._batch_bytes = min(_MAX_SPILLED_BATCH_BYTES, max(_MIN_SPILLED_BATCH_BYTES, memory_bytes // _BATCHES_SHARE))
         self._waiting: list[pa.RecordBatch] = []
@@ -346,7 +342,7 @@ class RowSorter:
             self._runs.append(self._make_run(merge_cursors(cursors, self._sort_columns)))
 
     def _make_run(self, batches: Iterator[pa.RecordBatch]) -> _Run:
-        return _Run(batches, self._schema, batch_bytes=self._batch_bytes, temp_folder=self._temp_folder)
+        return _Run(batches, self._schema, batch_bytes=self._batch_bytes)
 
     def _sort_waiting(self) -> Iterator[pa.RecordBatch]:
         columns = _join_columns(self._waiting, self._schema)
@@ -366,11 +362,9 @@ class RowSorter:
 class _Run:
     """Sorted rows on local disk."""
 
-    def __init__(
-        self, batches: Iterator[pa.RecordBatch], schema: pa.Schema, *, batch_bytes: int, temp_folder: str | None
-    ) -> None:
+    def __init__(self, batches: Iterator[pa.RecordBatch], schema: pa.Schema, *, batch_bytes: int) -> None:
         self.size_bytes = self.widest_bytes = 0
-        self._spilled = SpilledRun(self._note(batches, batch_bytes), schema, temp_folder=temp_folder)
+        self._spilled = SpilledRun(self._note(batches, batch_bytes), schema)
         self.read, self.close = self._spilled.read, self._spilled.close
 
     def _note(self, batches: Iterator[pa.RecordBatch], batch_bytes: int) -> Iterator[FileRows]:

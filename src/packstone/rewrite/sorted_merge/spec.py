@@ -6,11 +6,11 @@ columns, ascending: nulls first, strings and binaries by unsigned bytes, floats 
 Nothing here depends on a table. Specs and results hold plain values only, so they can be sent as JSON (model/codec.py)
 and pickled. The functions that use them, with their modules::
 
-    RowSorter(schema, sort_columns, memory_bytes=…, temp_folder=None)               merge.py
+    RowSorter(schema, sort_columns, memory_bytes=…)                                 merge.py
         .add(batch)  .sorted_batches() -> Iterator[RecordBatch]  .close()  .rows    (a context manager)
     BlockWriter(io, output, schema=…, name_file=…, row_bytes=0.0)                   block_writer.py
         .write(batch)  .close() -> tuple[WrittenBlockFile, …]  .abandon()  .rows
-    merge_ordered(io, spec, name_file=…, temp_folder=None) -> OrderedResult         merge.py
+    merge_ordered(io, spec, name_file=…) -> OrderedResult                           merge.py
     verify_ordered(io, spec, files) -> Verified                                     verify.py
     RowDigest(schema) .add(batch) .fingerprint; verify_written(io, written, expected)    the same for a load
     read_part(bytes) -> RecordBatch; part_schema(schema, sort_columns)              block_facts.py

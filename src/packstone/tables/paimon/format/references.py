@@ -134,9 +134,9 @@ def list_branches(io: FileIO, table: str) -> tuple[str, ...]:
     return _names(io, f"{table}/branch", _BRANCH, kind=EntryKind.DIRECTORY)
 
 
-def list_consumers(io: FileIO, table: str, *, branch: str = MAIN_BRANCH) -> tuple[Consumer, ...]:
+def list_consumers(io: FileIO, table: str) -> tuple[Consumer, ...]:
     """The streaming readers that a table has on record."""
-    folder = consumer_folder(branch_path(table, branch))
+    folder = consumer_folder(table)
     consumers = []
     for name in _names(io, folder, _CONSUMER):
         path = f"{folder}/{_CONSUMER}{name}"
