@@ -169,15 +169,7 @@ class TableOptions:
         text="Rewrite files that could stay as they are.",
     )
     force_lookup: bool = _option(parse_bool, "force-lookup", default=False)
-    lookup_compact: str = _option(
-        _lower, "lookup-compact", default="radical", text="How lookup tables merge level 0: radical or gentle."
-    )
-    lookup_max_interval_or_none: int | None = _option(
-        parse_int,
-        "lookup-compact.max-interval",
-        default=None,
-        text="Picks after which gentle mode takes level 0; default: twice the trigger.",
-    )
+    lookup_compact: str = _option(_lower, "lookup-compact", default="radical")
     changelog_producer: str = _option(_lower, "changelog-producer", default="none")
     write_only: bool = _option(
         parse_bool,
@@ -301,17 +293,8 @@ class TableOptions:
     manifest_merge_min_count: int = _option(
         parse_int, "manifest.merge-min-count", default=30, text="Merge manifests from this number on."
     )
-    manifest_delete_drops_stats: bool = _option(
-        parse_bool,
-        "manifest.delete-file-drop-stats",
-        default=False,
-        text="Drop statistics of removed files from manifests.",
-    )
     commit_max_retries: int = _option(
         parse_int, "commit.max-retries", default=10, text="Give a commit up after this many conflicts."
-    )
-    commit_timeout_ms: int | None = _option(
-        parse_duration_ms, "commit.timeout", default=None, text="Give a commit up after this duration."
     )
     commit_min_retry_wait_ms: int = _option(
         parse_duration_ms,
