@@ -60,7 +60,7 @@ interop: install $(VENV)/.stamp-archive $(VENV_INTEROP)/.stamp-jars $(VENV35)/.s
 	    $(PY) -m pytest -q -n $(JOBS) --dist loadfile --durations=10 -m "not soak" $(ARGS) tests/interop
 
 # One loop, so that every check runs and all failures are reported at once.
-lint: install ## Check style, types, layers and sizes
+lint: install ## Check style, types, layers and the names of modules
 	@failed=; \
 	for check in "ruff check" "ruff format --check" "mypy" "lint-imports --no-logo" "python scripts/check-tree"; do \
 	    echo "== $$check"; $(VENV)/bin/$$check || failed="$$failed  $$check;"; \

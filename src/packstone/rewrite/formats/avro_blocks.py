@@ -81,12 +81,12 @@ def read_pieces(source: ByteSource, header: Header) -> Iterator[Piece]:
         last: memoryview | bytes = rows_bytes + size_bytes
         begins = True
         for data in source.pieces(size):
-            yield Piece(data=last, rows=rows if begins else 0, begins=begins)
+            yield Piece(data=last, rows=rows if begins else 0)
             last, begins = data, False
         # The marker is checked before the block's last piece is yielded; the output's marker follows that piece.
         if source.take(SYNC_BYTES) != header.sync:
             raise source.damaged("a block does not end with the file's sync marker")
-        yield Piece(data=last, rows=rows if begins else 0, begins=begins, is_marked_after=True)
+        yield Piece(data=last, rows=rows if begins else 0, is_marked_after=True)
 
 
 def check_contents(files: Iterable[tuple[ByteSource, Header]], check: ContentCheck) -> None:

@@ -48,7 +48,6 @@ class Piece:
     rows: int  # rows that begin in this piece
     is_marked_before: bool = False
     is_marked_after: bool = False
-    begins: bool = True  # False: a later part of a big block, which must follow the previous piece directly
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -134,7 +134,7 @@ def _read_row_group(source: ByteSource, *, codec: str, marked: bool) -> Iterator
     written, key, columns_bytes = _take_key(source, codec)
     yield Piece(data=written, rows=key.rows, is_marked_before=marked)
     for data in source.pieces(columns_bytes):
-        yield Piece(data=data, rows=0, begins=False)
+        yield Piece(data=data, rows=0)
 
 
 def _take_key(source: ByteSource, codec: str) -> tuple[bytes, _Key, int]:

@@ -211,7 +211,7 @@ def _read_big_record(source: ByteSource, *, marked: bool) -> Iterator[Piece]:
         raise source.damaged("its last record is cut off, or the length of a record is wrong")
     begins = True
     for data in source.pieces(_LENGTHS.size + size):
-        yield Piece(data=data, rows=int(begins), is_marked_before=marked and begins, begins=begins)
+        yield Piece(data=data, rows=int(begins), is_marked_before=marked and begins)
         begins = False
 
 
@@ -226,6 +226,6 @@ def _read_blocks(source: ByteSource, header: Header) -> Iterator[Piece]:
             size, written = read_vlong(source)
             if not 0 <= size <= source.left_bytes:
                 raise source.damaged("its last block is cut off, or the length of a block is wrong")
-            yield Piece(data=written, rows=0, begins=False)
+            yield Piece(data=written, rows=0)
             for data in source.pieces(size):
-                yield Piece(data=data, rows=0, begins=False)
+                yield Piece(data=data, rows=0)

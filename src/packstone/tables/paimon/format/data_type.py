@@ -60,7 +60,6 @@ class DataField:
     name: str
     type: DataType
     description: str | None = None
-    default_value: str | None = None
 
     def __str__(self) -> str:
         return f"{self.name} {self.type}"
@@ -105,7 +104,6 @@ def parse_data_field(json_field: Mapping[str, Any]) -> DataField:
         name=str(json_field["name"]),
         type=parse_data_type(json_field["type"]),
         description=json_field.get("description"),
-        default_value=json_field.get("defaultValue"),
     )
 
 

@@ -32,11 +32,9 @@ class TableSchema:
 
     id: int
     fields: tuple[DataField, ...]
-    highest_field_id: int = 0
     partition_keys: tuple[str, ...] = ()
     primary_keys: tuple[str, ...] = ()
     options: tuple[tuple[str, str], ...] = ()
-    comment: str | None = None
     time_millis: int = 0
     version: int = 3
 
@@ -158,11 +156,9 @@ def _build(content: Mapping[str, Any]) -> TableSchema:
         version=version,
         id=int(content["id"]),
         fields=fields,
-        highest_field_id=int(content.get("highestFieldId") or max((field.id for field in fields), default=0)),
         partition_keys=tuple(content.get("partitionKeys") or ()),
         primary_keys=tuple(content.get("primaryKeys") or ()),
         options=tuple((str(key), str(value)) for key, value in _options(content, version).items()),
-        comment=content.get("comment"),
         time_millis=int(content.get("timeMillis") or 0),
     )
 
