@@ -334,30 +334,25 @@ GROUPS: tuple[tuple[str, tuple[str, ...], tuple[click.Option, ...]], ...] = (
 )
 
 
-def explain_options(function: Any) -> Any:
-    """Add all options to the command."""
-    pending = [option for _, _, group in GROUPS for option in group]
-    function.__click_params__ = [*pending[::-1], *getattr(function, "__click_params__", [])]
-    return function
-
-
 class GroupedCommand(click.Command):
-    """A command whose help groups the options by strategy."""
+    """A command whose help groups the options, here by strategy."""
+
+    groups: tuple[tuple[str, tuple[click.Option, ...]], ...] = tuple((heading, group) for heading, _, group in GROUPS)
+
+    @classmethod
+    def all_options(cls, function: Any) -> Any:
+        """Add the options of all groups to the function of a command."""
+        pending = [option for _, group in cls.groups for option in group]
+        function.__click_params__ = [*pending[::-1], *getattr(function, "__click_params__", [])]
+        return function
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Print a section for each group, and one for the rest."""
-        grouped: set[str | None] = set()
-        for heading, _, group in GROUPS:
-            grouped.update(option.name for option in group)
+        grouped = {option.name for _, group in self.groups for option in group}
+        rest = tuple(one for one in self.get_params(ctx) if isinstance(one, click.Option) and one.name not in grouped)
+        for heading, options in (*self.groups, ("Always", rest)):
             with formatter.section(heading):
-                formatter.write_dl([record for option in group if (record := option.get_help_record(ctx))])
-        rest = [
-            record
-            for param in self.get_params(ctx)
-            if isinstance(param, click.Option) and param.name not in grouped and (record := param.get_help_record(ctx))
-        ]
-        with formatter.section("Always"):
-            formatter.write_dl(rest)
+                formatter.write_dl([record for option in options if (record := option.get_help_record(ctx))])
 
 
 def foreign_option(strategy: str, given: set[str]) -> str | None:

@@ -17,7 +17,7 @@ import click
 
 from packstone.cli.explain_answers import mb_number
 from packstone.cli.explain_questions import GROUPS as EXPLAINED
-from packstone.cli.explain_questions import SEGMENTS, TREE, Megabytes, build_question
+from packstone.cli.explain_questions import SEGMENTS, TREE, GroupedCommand, Megabytes, build_question
 from packstone.errors import InvalidInputError
 from packstone.model.sizes import MB, format_bytes, parse_duration, parse_mb
 from packstone.strategy.simulate import (
@@ -347,24 +347,10 @@ _SETTING = tuple(option for _, group in SETTING_GROUPS for option in group)
 _FAMILIES = (TREE, ("minor", "major"), ("small-files", "append"))
 
 
-class SimulateCommand(click.Command):
+class SimulateCommand(GroupedCommand):
     """A command whose help groups the options by topic."""
 
-    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Print a section for each group, and one for the rest."""
-        groups = (("What arrives", ARRIVING), *SETTING_GROUPS)
-        grouped = {option.name for _, group in groups for option in group}
-        rest = [one for one in self.get_params(ctx) if isinstance(one, click.Option) and one.name not in grouped]
-        for heading, group in (*groups, ("Always", rest)):
-            with formatter.section(heading):
-                formatter.write_dl([record for option in group if (record := option.get_help_record(ctx))])
-
-
-def simulate_options(function: Any) -> Any:
-    """Add all options to the command."""
-    pending = [*ARRIVING, *_SETTING]
-    function.__click_params__ = [*pending[::-1], *getattr(function, "__click_params__", [])]
-    return function
+    groups = (("What arrives", ARRIVING), *SETTING_GROUPS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

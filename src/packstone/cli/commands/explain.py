@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from packstone.cli import options
-from packstone.cli.explain_questions import GroupedCommand, explain_options
+from packstone.cli.explain_questions import GroupedCommand
 from packstone.model.sizes import plural
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ STRATEGIES = ("universal", "force-up-level0", "full", "minor", "major", "custom"
 @click.command("explain", cls=GroupedCommand, short_help="Show what a strategy picks on an imagined table, and why.")
 @click.argument("strategy", type=click.Choice(STRATEGIES), metavar="STRATEGY")
 @click.argument("items", nargs=-1, metavar="[ITEM]...")
-@explain_options
+@GroupedCommand.all_options
 @click.option("--to-fixpoint", is_flag=True, help="Repeat until the strategy picks nothing.")
 @click.option("--steps", is_flag=True, help="Show each rule with its numbers.")
 @options.output_options

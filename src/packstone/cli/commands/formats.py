@@ -11,8 +11,6 @@ from packstone.cli import options
 if TYPE_CHECKING:
     from packstone.model.metastore import SeenFormat
 
-_HISTORY = click.option("--history", "history_url", default=None, metavar="URL", help="Use this history database.")
-
 
 @click.group("formats", short_help="Record and list the file formats of a metastore's tables.")
 def command() -> None:
@@ -21,7 +19,7 @@ def command() -> None:
 
 @command.command("refresh", short_help="Read the metastore and bring the formats up to date.")
 @options.metastore_option
-@_HISTORY
+@options.history_option
 @options.output_options
 def refresh(metastore_url: str | None, history_url: str | None, output_format: str) -> int:
     """Read the metastore and update the recorded formats: add new entries, change others, remove what was dropped."""
@@ -40,7 +38,7 @@ def refresh(metastore_url: str | None, history_url: str | None, output_format: s
 
 @command.command("list", short_help="List the recorded formats.")
 @click.argument("table", required=False, metavar="[DB[.TABLE]]")
-@_HISTORY
+@options.history_option
 @click.option(
     "--limit", type=click.IntRange(min=1), default=100, show_default=True, metavar="N", help="Print at most N rows."
 )
@@ -58,7 +56,7 @@ def list_them(table: str | None, history_url: str | None, limit: int, output_for
 
 @command.command("show", short_help="Show the format of one table, partition or location.")
 @click.argument("target", metavar="TARGET")
-@_HISTORY
+@options.history_option
 @options.output_options
 def show_one(target: str, history_url: str | None, output_format: str) -> int:
     """Show the format of TARGET: a location, db.table, or db.table/dt=1."""

@@ -25,11 +25,10 @@ if TYPE_CHECKING:
 _PATH_CELLS = 10  # at least, for a path in a list; with less room, every column is wrapped
 # The statuses that are recorded, from model/outcome.py and pipeline/record.py.
 _STATUSES = ("committed", "partial", "restored", "failed", "conflict", "refused")
-_HISTORY = click.option("--history", "history_url", default=None, metavar="URL", help="Use this history database.")
 
 
 @click.group("history", invoke_without_command=True, short_help="List recorded runs; show one, or delete old records.")
-@_HISTORY
+@options.history_option
 @click.option("--table", "table_path", default=None, metavar="PATH", help="List only runs of this table.")
 @click.option(
     "--status",
@@ -90,7 +89,7 @@ def command(
 
 @command.command("show", short_help="Show one run with its merges, files and skipped parts.")
 @click.argument("run")
-@_HISTORY
+@options.history_option
 @options.output_options
 @click.pass_context
 def show_run(ctx: click.Context, run: str, history_url: str | None, output_format: str) -> int:
@@ -101,7 +100,7 @@ def show_run(ctx: click.Context, run: str, history_url: str | None, output_forma
 @command.command("prune", short_help="Delete the records of old runs.")
 @click.option("--older-than", required=True, metavar="AGE", help="Delete runs begun more than AGE ago, e.g. 90d.")
 @click.option("--dry-run", is_flag=True, help="Print how many runs would be deleted; delete nothing.")
-@_HISTORY
+@options.history_option
 @options.yes_option
 @options.output_options
 @click.pass_context

@@ -14,14 +14,15 @@ if TYPE_CHECKING:
     from packstone.pipeline.maintain import CleanAllReport
 
 _SHOWN_DAMAGE: Final = 50
+_HISTORY_OF_RUN = click.option(
+    "--history", "history_url", default=None, metavar="URL", help="Look up the table of RUN in this history database."
+)
 
 
 @click.command("verify", cls=FamilyCommand, short_help="Verify a run again from the files that still exist.")
 @click.argument("run")
 @click.argument("target", required=False)
-@click.option(
-    "--history", "history_url", default=None, metavar="URL", help="Look up the table of RUN in this history database."
-)
+@_HISTORY_OF_RUN
 @click.option(
     "--measure-read",
     is_flag=True,
@@ -96,9 +97,7 @@ def check(target: str, *, version: int | None, deep: bool, **typed: Any) -> int:
 @click.command("restore", cls=FamilyCommand, short_help="Undo exactly one run.")
 @click.argument("run")
 @click.argument("target", required=False)
-@click.option(
-    "--history", "history_url", default=None, metavar="URL", help="Look up the table of RUN in this history database."
-)
+@_HISTORY_OF_RUN
 @options.set_option
 @options.take_over_option
 @options.home_options

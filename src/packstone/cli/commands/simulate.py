@@ -30,7 +30,6 @@ from packstone.cli.simulated import (
     at_moments,
     is_one_family,
     read_settings,
-    simulate_options,
 )
 from packstone.errors import InvalidInputError
 from packstone.model.sizes import MB, format_duration, format_mb, plural
@@ -47,7 +46,7 @@ if TYPE_CHECKING:
 @click.command("simulate", cls=SimulateCommand, short_help="Simulate loads: what a strategy writes, reads and stores.")
 @click.argument("strategy", type=click.Choice(STRATEGIES), metavar="STRATEGY")
 @click.argument("items", nargs=-1, metavar="[ITEM]...")
-@simulate_options
+@SimulateCommand.all_options
 @click.option(
     "--compare",
     multiple=True,
