@@ -75,7 +75,7 @@ class PaimonUnit:
     file_format: str = "parquet"
     compression: str = "zstd"
     to_top: bool = False
-    minds_retracts: bool = False  # a delete marker in its inputs makes a partial merge wrong (name is in run records)
+    rejects_retractions: bool = False  # a delete marker in its inputs makes a partial merge wrong
 
     @property
     def directory(self) -> str:
@@ -109,7 +109,7 @@ def merge_and_prove(attempt: Attempt, context: PaimonContext, unit: PaimonUnit) 
         if delete_rows == 0 or not unit.to_top:
             upgraded = replace(unit.upgraded, level=unit.level, delete_row_count=delete_rows)
             return UnitResult(number=unit.number, status=UnitStatus.WRITTEN, how=How.UPGRADE, outputs=(upgraded,))
-    if unit.minds_retracts:
+    if unit.rejects_retractions:
         _check_no_retracts(attempt.io, unit)
     return _rewrite(attempt, context, unit)
 

@@ -147,7 +147,7 @@ class UnitMaker:
             file_format=self.store.options.format_of(level),
             compression=self.store.options.compression_of(level),
             to_top=planned.to_top,
-            minds_retracts=not planned.to_top and rejects_retractions(self.store.schema),
+            rejects_retractions=not planned.to_top and rejects_retractions(self.store.schema),
         )
 
     def _input(self, meta: DataFileMeta, folder: str, deleted: dict[str, str]) -> InputFile:
