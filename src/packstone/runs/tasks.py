@@ -22,7 +22,6 @@ units are merged again.
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import heapq
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -227,7 +226,7 @@ def run_units(
     for unit in task.units:
         results.append(_run_unit(job, attempt, task.context, unit=unit, guard=guard))
         marker = f"{attempt.staging}/{_DONE}{unit.number:06d}-{unit.input_bytes}"
-        attempt.io.replace(marker, _sealed(dump_record(results[-1])), durable=False)
+        attempt.io.replace(marker, dump_record(results[-1]), durable=False)
         on_unit(unit)
     path = _result_path(attempt.staging, task.number, attempt.name)
     attempt.io.replace(path, dump_record(TaskResult(units=tuple(results))), durable=False)
@@ -301,7 +300,7 @@ def read_finished(io: FileIO, staging: str, *, job: Job[Any, Any, OutputT]) -> I
     for name in names:
         path = f"{staging}/{name}"
         with contextlib.suppress(CorruptionError, RefusedError, FileNotFoundError):
-            result: UnitResult[OutputT] = load_record(kind, _unsealed(io.read_bytes(path), path), path=path)
+            result: UnitResult[OutputT] = load_record(kind, io.read_bytes(path), path=path)
             if result.number == int(name.split("-")[1]):
                 yield result
 
@@ -327,18 +326,6 @@ def has_finished_units(io: FileIO, staging: str, *, levels: int = _STAGING_LEVEL
         return True
     folders = (f"{staging}/{entry.name}" for entry in entries if entry.kind is EntryKind.DIRECTORY and levels)
     return any(has_finished_units(io, folder, levels=levels - 1) for folder in folders)
-
-
-def _sealed(record: bytes) -> bytes:
-    """A record with its digest in front: a statistic with a flipped bit would still be a valid record."""
-    return hashlib.sha256(record).hexdigest().encode() + b"\n" + record
-
-
-def _unsealed(sealed: bytes, path: str) -> bytes:
-    digest, _, record = sealed.partition(b"\n")
-    if digest != hashlib.sha256(record).hexdigest().encode():
-        raise CorruptionError(f"{path} is not what was written.", file=path)
-    return record
 
 
 def count_done_bytes(io: FileIO, staging: str) -> tuple[int, int]:
