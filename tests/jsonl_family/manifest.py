@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 from jsonl_family.family import MANIFEST_NAME
 from packstone.errors import CommitUnknownError, ConflictError, storage_sentence
 from packstone.model.codec import dump_record, load_record
-from packstone.runs.folder import list_names
+from packstone.storage.fileio import list_entries
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator
@@ -73,7 +73,7 @@ class Manifest:
 
 def read_versions(io: FileIO, root: str) -> Iterator[Manifest]:
     """Yield the versions of a table, newest first."""
-    names = (entry.name for entry in list_names(io, f"{root}/manifest"))
+    names = (entry.name for entry in list_entries(io, f"{root}/manifest"))
     for name in sorted(filter(MANIFEST_NAME.match, names), reverse=True):
         path = f"{root}/manifest/{name}"
         yield load_record(Manifest, io.read_bytes(path), path=path)

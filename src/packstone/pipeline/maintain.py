@@ -12,10 +12,11 @@ from packstone.model.unit import UnitStatus
 from packstone.pipeline.open import METASTORE_VARIABLE, open_catalog
 from packstone.pipeline.record import open_current_history
 from packstone.pipeline.table import Table
-from packstone.runs.folder import RunFolders, is_run_id, list_names
+from packstone.runs.folder import RunFolders, is_run_id
 from packstone.runs.interrupts import finish_first
 from packstone.runs.state_folder import make_scratch
 from packstone.runs.tasks import check_done, pack_units, prove_job
+from packstone.storage.fileio import list_entries
 from packstone.storage.stores import open_store
 
 if TYPE_CHECKING:
@@ -73,7 +74,7 @@ class RecoverReport:
 def recover(table: AnyTable, begin: Callable[[], Run]) -> RecoverReport:
     """Finish or undo what dead runs left; start no run if there is nothing to recover."""
     found: tuple[Recovered, ...] = ()
-    if any(list_names(table.io, f"{table.state}/{name}") for name in ("runs", "staging", "backup")):
+    if any(list_entries(table.io, f"{table.state}/{name}") for name in ("runs", "staging", "backup")):
         with begin() as run, finish_first():
             found = tuple(table.recover(run))
     return RecoverReport(table=table.root, found=found)
@@ -84,7 +85,7 @@ def clean(table: AnyTable, request: CleanRequest, begin: Callable[[], Run], *, d
     plan: CleanPlan = table.plan_clean(request)
     if dry_run:
         return plan
-    if plan.is_empty and not table.one_commit and not list_names(table.io, f"{table.state}/runs"):
+    if plan.is_empty and not table.one_commit and not list_entries(table.io, f"{table.state}/runs"):
         return plan  # no run was ever made here: do not leave records of this one either
     with begin() as run:
         return table.clean(plan, run, request)

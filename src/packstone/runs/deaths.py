@@ -35,6 +35,7 @@ from typing import TYPE_CHECKING, Any, Final
 from packstone.errors import CorruptionError, PackstoneError, UnavailableError, UnreadableFileError
 from packstone.model.codec import AbsolutePath, dump_record, load_record
 from packstone.runs.tasks import Attempt, Job, Task, begin_task, begun_path, find_dead_units, find_stop, run_units
+from packstone.storage.fileio import list_entries
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -263,12 +264,8 @@ def _write_note(io: FileIO, folder: str, note: DeathNote) -> None:
 def _read_notes(io: FileIO, folder: str) -> dict[str, DeathNote]:
     """All notes by path; one that is damaged or has the wrong name is ignored."""
     notes: dict[str, DeathNote] = {}
-    try:
-        names = [entry.name for entry in io.list_dir(folder)]
-    except (FileNotFoundError, NotADirectoryError):
-        return notes
-    for name in names:
-        path = f"{folder}/{name}"
+    for entry in list_entries(io, folder):
+        path = f"{folder}/{entry.name}"
         with contextlib.suppress(CorruptionError, FileNotFoundError):
             note = load_record(DeathNote, io.read_bytes(path), path=path)
             if _note_path(folder, note.path) == path:

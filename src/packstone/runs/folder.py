@@ -39,7 +39,7 @@ from packstone.runs.liveness import HEARTBEAT_SECONDS, LEASE_SECONDS, Heartbeat,
 from packstone.runs.owner import Owner, may_take_over
 from packstone.runs.state_folder import DEATHS_FOLDER, make_staging, make_state_folder
 from packstone.runs.tasks import ContextT, Job, has_finished_units
-from packstone.storage.fileio import EntryKind
+from packstone.storage.fileio import EntryKind, list_entries
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -55,6 +55,7 @@ _ENDED: Final = "ended.json"
 _INFO: Final = "run.json"
 _HEARTBEAT: Final = "heartbeat"
 _OWN_NAMES: Final = frozenset({_INFO, _HEARTBEAT})  # the folder of a run with no other files is not worth keeping
+list_names = list_entries  # as the modules of Hive directories and segment tables call it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -156,7 +157,7 @@ class RunFolders:
     def list_runs(self) -> list[str]:
         """The ids of the runs that have a folder, oldest first (an id begins with the time)."""
         # Only real folders, no links: folders of runs are removed, and a link may lead anywhere.
-        found = list_names(self.io, self.home)
+        found = list_entries(self.io, self.home)
         return sorted(entry.name for entry in found if entry.kind is EntryKind.DIRECTORY and is_run_id(entry.name))
 
     def read_info(self, run: str) -> RunInfo | None:
@@ -196,7 +197,7 @@ class RunFolders:
         """The time of the last change in a run's folder; that of its newest file where folders have no time."""
         if self.io.capabilities.has_folders:
             return found.mtime_ns / 1e9
-        return max((entry.mtime_ns for entry in list_names(self.io, self.folder(run))), default=0) / 1e9
+        return max((entry.mtime_ns for entry in list_entries(self.io, self.folder(run))), default=0) / 1e9
 
     def fence(self, run: str) -> None:
         """Mark a run as dead. A live run checks the mark before it publishes; read its records only after marking."""
@@ -213,7 +214,7 @@ class RunFolders:
 
     def list_created(self, run: str) -> list[str]:
         """The records of paths that a run was about to create."""
-        names = (entry.name for entry in list_names(self.io, self.folder(run)))
+        names = (entry.name for entry in list_entries(self.io, self.folder(run)))
         return sorted(f"{self.folder(run)}/{name}" for name in names if is_created_record(name))
 
     def read_created(self, run: str) -> tuple[str, ...]:
@@ -229,7 +230,7 @@ class RunFolders:
 
     def list_waves(self, run: str) -> set[int]:
         """The waves that a run published or was about to publish, where a wave is one commit."""
-        names = (entry.name for entry in list_names(self.io, self.folder(run)))
+        names = (entry.name for entry in list_entries(self.io, self.folder(run)))
         return {int(name[len("units-") : -len(".json")]) for name in names if _UNITS.fullmatch(name)}
 
     def read_waves(
@@ -237,7 +238,7 @@ class RunFolders:
     ) -> Iterator[WaveRecord[ContextT, UnitT, OutputT]]:
         """Yield what a run was about to publish, wave by wave; only the table shows whether it did."""
         kind: Any = WaveRecord.__class_getitem__((job.context, job.unit, job.output))  # type: ignore[attr-defined]
-        names = (entry.name for entry in list_names(self.io, self.folder(run)))
+        names = (entry.name for entry in list_entries(self.io, self.folder(run)))
         for name in sorted(name for name in names if _UNITS.fullmatch(name)):
             path = f"{self.folder(run)}/{name}"
             wave: WaveRecord[ContextT, UnitT, OutputT] = load_record(kind, self.io.read_bytes(path), path=path)
@@ -468,7 +469,7 @@ class Run:
             self.io.remove_tree(self.folders.staging(self.id))
             if not self.keep_records:
                 self._forget_created()
-        if self.keep_evidence or {entry.name for entry in list_names(self.io, self.folder)} - _OWN_NAMES:
+        if self.keep_evidence or {entry.name for entry in list_entries(self.io, self.folder)} - _OWN_NAMES:
             self.folders.end(self.id)
         else:
             self.io.remove_tree(self.folder)
@@ -501,7 +502,7 @@ def end_dead_runs(run: Run, *, is_half_done: Callable[[str], bool] = lambda _: F
             continue
         had_staging = run.io.stat(folders.staging(dead)) is not None
         run.io.remove_tree(folders.staging(dead))
-        if any(entry.name not in _OWN_NAMES for entry in list_names(run.io, folders.folder(dead))):
+        if any(entry.name not in _OWN_NAMES for entry in list_entries(run.io, folders.folder(dead))):
             folders.end(dead)
         else:
             run.io.remove_tree(folders.folder(dead))
@@ -559,11 +560,3 @@ def is_run_id(name: str) -> bool:
     except ValueError:
         return False
     return True
-
-
-def list_names(io: FileIO, folder: str) -> Collection[Entry]:
-    """The entries of a folder; () if it does not exist."""
-    try:
-        return tuple(io.list_dir(folder))
-    except (FileNotFoundError, NotADirectoryError):
-        return ()

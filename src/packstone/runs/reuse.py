@@ -21,9 +21,8 @@ from packstone.model.codec import dump_record
 from packstone.model.maintenance import UnitAgain
 from packstone.model.unit import OutputT, UnitResult, UnitStatus
 from packstone.model.work import UnitT
-from packstone.runs.folder import list_names
 from packstone.runs.tasks import ContextT, Job, Reuse, Task, list_tasks, read_finished
-from packstone.storage.fileio import EntryKind
+from packstone.storage.fileio import EntryKind, list_entries
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -91,10 +90,10 @@ def _read_run(
     io, folders = run.io, run.folders
     staging, created = folders.staging(dead), frozenset(folders.read_created(dead))
     published = folders.list_waves(dead)
-    for wave in list_names(io, staging):
+    for wave in list_entries(io, staging):
         if not _WAVE.fullmatch(wave.name) or int(wave.name[1:]) in published:
             continue
-        for stage in list_names(io, f"{staging}/{wave.name}"):
+        for stage in list_entries(io, f"{staging}/{wave.name}"):
             kind = _STAGE.fullmatch(stage.name)
             if kind is None or stage.kind is not EntryKind.DIRECTORY:
                 continue

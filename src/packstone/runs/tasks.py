@@ -43,7 +43,7 @@ from packstone.model.maintenance import ProvedUnit
 from packstone.model.unit import OutputT, UnitResult, UnitStatus
 from packstone.model.work import Unit, UnitT
 from packstone.runs.liveness import ProcessIdentity
-from packstone.storage.fileio import EntryKind
+from packstone.storage.fileio import EntryKind, list_entries
 
 if TYPE_CHECKING:
     from packstone.storage.fileio import FileIO
@@ -293,11 +293,7 @@ def read_result(
 def read_finished(io: FileIO, staging: str, *, job: Job[Any, Any, OutputT]) -> Iterator[UnitResult[OutputT]]:
     """Yield the results that single units left in a folder; skip what is damaged or of another format."""
     kind: Any = UnitResult.__class_getitem__(job.output)  # type: ignore[attr-defined] # a type known at run time
-    try:
-        names = sorted(entry.name for entry in io.list_dir(staging) if _DONE_NAME.fullmatch(entry.name))
-    except (FileNotFoundError, NotADirectoryError):
-        return
-    for name in names:
+    for name in sorted(entry.name for entry in list_entries(io, staging) if _DONE_NAME.fullmatch(entry.name)):
         path = f"{staging}/{name}"
         with contextlib.suppress(CorruptionError, RefusedError, FileNotFoundError):
             result: UnitResult[OutputT] = load_record(kind, io.read_bytes(path), path=path)
@@ -307,21 +303,15 @@ def read_finished(io: FileIO, staging: str, *, job: Job[Any, Any, OutputT]) -> I
 
 def list_tasks(io: FileIO, staging: str, job: Job[ContextT, UnitT, Any]) -> Iterator[Task[ContextT, UnitT]]:
     """Yield the payloads in a folder; skip what is damaged or of another format."""
-    try:
-        numbers = sorted(int(found[1]) for entry in io.list_dir(staging) if (found := _TASK_NAME.fullmatch(entry.name)))
-    except (FileNotFoundError, NotADirectoryError):
-        return
-    for number in numbers:
+    names = (_TASK_NAME.fullmatch(entry.name) for entry in list_entries(io, staging))
+    for number in sorted(int(name[1]) for name in names if name):
         with contextlib.suppress(CorruptionError, RefusedError, FileNotFoundError):
             yield _read_task(io, staging, job, number=number)
 
 
 def has_finished_units(io: FileIO, staging: str, *, levels: int = _STAGING_LEVELS) -> bool:
     """Whether a unit left its result in a folder or below it."""
-    try:
-        entries = list(io.list_dir(staging))
-    except (FileNotFoundError, NotADirectoryError):
-        return False
+    entries = list_entries(io, staging)
     if any(_DONE_NAME.fullmatch(entry.name) for entry in entries):
         return True
     folders = (f"{staging}/{entry.name}" for entry in entries if entry.kind is EntryKind.DIRECTORY and levels)
@@ -331,13 +321,10 @@ def has_finished_units(io: FileIO, staging: str, *, levels: int = _STAGING_LEVEL
 def count_done_bytes(io: FileIO, staging: str) -> tuple[int, int]:
     """Count finished units and their input bytes, by the names of the markers they leave."""
     units: dict[str, int] = {}
-    try:
-        for entry in io.list_dir(staging):
-            if entry.name.startswith(_DONE):
-                _, unit, size_bytes = entry.name.split("-")
-                units[unit] = int(size_bytes)
-    except FileNotFoundError:
-        return 0, 0
+    for entry in list_entries(io, staging):
+        if entry.name.startswith(_DONE):
+            _, unit, size_bytes = entry.name.split("-")
+            units[unit] = int(size_bytes)
     return len(units), sum(units.values())
 
 
@@ -355,10 +342,7 @@ def find_dead_units(
     io: FileIO, staging: str, job: Job[Any, UnitT, Any], *, levels: int = _STAGING_LEVELS
 ) -> Iterator[tuple[UnitT, int]]:
     """Yield the units, in a folder or below it, in which a process of this host died, with its start; each once."""
-    try:
-        entries = list(io.list_dir(staging))
-    except (FileNotFoundError, NotADirectoryError):
-        return
+    entries = list_entries(io, staging)
     names = [entry.name for entry in entries]
     for name, mtime_ns in [(entry.name, entry.mtime_ns) for entry in entries]:
         begun = _BEGUN_NAME.fullmatch(name)

@@ -210,6 +210,14 @@ def without_group(mode: int) -> int:
     return (mode & ~_GROUP) | (mode & 0o007) << 3
 
 
+def list_entries(io: FileIO, folder: str) -> tuple[Entry, ...]:
+    """The entries of a folder; () if it does not exist."""
+    try:
+        return tuple(io.list_dir(folder))
+    except (FileNotFoundError, NotADirectoryError):
+        return ()
+
+
 def check_whole_size(path: str, size_bytes: int) -> None:
     """Raise CorruptionError if a file is too large to be read completely."""
     if size_bytes > MAX_WHOLE_BYTES:

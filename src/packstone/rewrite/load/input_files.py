@@ -22,7 +22,7 @@ from packstone.errors import InvalidInputError, UnreadableFileError
 from packstone.rewrite.blame_file import blame_file, one_line
 from packstone.rewrite.formats.orc_tail import tail_of
 from packstone.rewrite.formats.parquet_checks import check_footer
-from packstone.storage.fileio import EntryKind
+from packstone.storage.fileio import EntryKind, list_entries
 
 if TYPE_CHECKING:
     from packstone.storage.fileio import Entry, FileIO
@@ -129,11 +129,7 @@ def _match(io: FileIO, folder: str, patterns: list[str]) -> Iterator[str]:
     first, *rest = patterns
     if first == "**":
         yield from _match(io, folder, rest or ["*"])
-    try:
-        entries = list(io.list_dir(folder or "/"))
-    except (FileNotFoundError, NotADirectoryError):
-        return
-    for entry in entries:
+    for entry in list_entries(io, folder or "/"):
         is_hidden = entry.name.startswith((".", "_")) and not first.startswith((".", "_"))
         if is_hidden or not (first == "**" or fnmatch.fnmatchcase(entry.name, first)):
             continue

@@ -32,9 +32,8 @@ from packstone.model.unit import How, UnitResult, UnitStatus
 from packstone.rewrite.blame_file import blame_file
 from packstone.rewrite.formats.parquet_footer import open_parquet
 from packstone.rewrite.small_files.merge_unit import read_through
-from packstone.runs.folder import list_names
 from packstone.runs.tasks import Attempt, Job
-from packstone.storage.fileio import EntryKind
+from packstone.storage.fileio import EntryKind, list_entries
 from packstone.tables.paimon.format.data_file import BucketFiles, FileKind
 from packstone.tables.paimon.format.deletion_vectors import (
     index_file_path,
@@ -415,7 +414,7 @@ def _compare(folder: str, wanted: Mapping[str, int | None], sizes: Mapping[str, 
 
 
 def _sizes(io: FileIO, folder: str) -> dict[str, int]:
-    return {entry.name: entry.size_bytes for entry in list_names(io, folder) if entry.kind is not EntryKind.DIRECTORY}
+    return {entry.name: entry.size_bytes for entry in list_entries(io, folder) if entry.kind is not EntryKind.DIRECTORY}
 
 
 def check_data_files(attempt: Attempt, _context: None, unit: BucketCheck) -> UnitResult[Damage]:

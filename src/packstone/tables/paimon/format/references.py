@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from packstone.errors import CorruptionError, RefusedError
-from packstone.storage.fileio import EntryKind, FileIO
+from packstone.storage.fileio import EntryKind, FileIO, list_entries
 from packstone.tables.paimon.conflicts import read_index_entries
 from packstone.tables.paimon.format.data_file import FileKind, ManifestEntry
 from packstone.tables.paimon.format.manifest import read_manifest
@@ -78,11 +78,7 @@ def check_no_unknown_reference(io: FileIO, table: str) -> None:
         (tag_folder(table), "tag-", EntryKind.FILE),
         (f"{table}/branch", "branch-", EntryKind.DIRECTORY),
     ):
-        try:
-            entries = list(io.list_dir(folder))
-        except (FileNotFoundError, NotADirectoryError):
-            continue
-        for entry in entries:
+        for entry in list_entries(io, folder):
             known = entry.kind is kind and entry.name.startswith(prefix)
             if not known and entry.name != _TAG_MARKS and not entry.name.startswith("."):
                 raise RefusedError(f"{folder}/{entry.name} is not known to packstone; it may keep files alive.")
@@ -183,11 +179,7 @@ def list_referenced_snapshots(io: FileIO, table: str) -> tuple[Snapshot, ...]:
 
 
 def _names(io: FileIO, folder: str, prefix: str, *, kind: EntryKind = EntryKind.FILE) -> tuple[str, ...]:
-    try:
-        entries = list(io.list_dir(folder))
-    except (FileNotFoundError, NotADirectoryError):
-        return ()
-    named = (entry.name for entry in entries if entry.kind is kind and entry.name.startswith(prefix))
+    named = (entry.name for entry in list_entries(io, folder) if entry.kind is kind and entry.name.startswith(prefix))
     return tuple(sorted(name.removeprefix(prefix) for name in named))
 
 

@@ -12,6 +12,7 @@ import pyarrow as pa
 from packstone.errors import CorruptionError, InvalidInputError
 from packstone.storage.fileio import FileIO
 from packstone.tables.paimon.format.data_type import DataField, DataType, TypeRoot, parse_data_field, to_arrow_field
+from packstone.tables.paimon.format.snapshot import list_numbered
 
 KEY_PREFIX: Final = "_KEY_"
 KEY_FIELD_ID_START: Final = 1_073_741_823  # a key column's id is this plus the id of the column it mirrors
@@ -131,12 +132,7 @@ def read_schema(io: FileIO, table: str, schema_id: int) -> TableSchema:
 
 def list_schema_ids(io: FileIO, table: str) -> tuple[int, ...]:
     """All versions that a table has, in order; empty if there is no schema folder."""
-    try:
-        names = [entry.name for entry in io.list_dir(f"{table}/schema")]
-    except (FileNotFoundError, NotADirectoryError):
-        return ()
-    numbers = (name.removeprefix("schema-") for name in names if name.startswith("schema-"))
-    return tuple(sorted(int(number) for number in numbers if number.isdecimal()))
+    return list_numbered(io, f"{table}/schema", "schema-")
 
 
 def read_latest_schema(io: FileIO, table: str) -> TableSchema:

@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from packstone.errors import CorruptionError
 from packstone.model.codec import checked_name
-from packstone.storage.fileio import FileIO
+from packstone.storage.fileio import FileIO, list_entries
 
 # JSON name -> ours, in the order in which Java writes them.
 _FIELDS: Final = {
@@ -107,10 +107,7 @@ def list_snapshot_ids(io: FileIO, table: str) -> tuple[int, ...]:
 
 def list_numbered(io: FileIO, folder: str, prefix: str) -> tuple[int, ...]:
     """The numbers of the files ``<prefix><number>`` of a folder, in order; empty if the folder does not exist."""
-    try:
-        names = [entry.name for entry in io.list_dir(folder)]
-    except (FileNotFoundError, NotADirectoryError):
-        return ()
+    names = (entry.name for entry in list_entries(io, folder))
     numbers = (name.removeprefix(prefix) for name in names if name.startswith(prefix))
     return tuple(sorted(int(number) for number in numbers if number.isdecimal()))
 
