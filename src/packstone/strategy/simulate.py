@@ -38,14 +38,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
-from typing import TYPE_CHECKING, Final, Protocol, TypeVar
+from typing import TYPE_CHECKING, Final, Generic, Protocol, Self, TypeVar, cast
 
 from packstone.errors import InvalidInputError
 from packstone.model.segment import Segment, SegmentId
-from packstone.model.sizes import MB
-from packstone.model.sorted_run import SortedRun
+from packstone.model.sizes import MB, ExactSize
+from packstone.model.sorted_run import Level, SortedRun
 from packstone.strategy.append_bins import AppendFile, AppendView
-from packstone.strategy.pick import Strategy, run_round, to_fixpoint
+from packstone.strategy.pick import OutputT, Strategy, ViewT, run_round, to_fixpoint
 from packstone.strategy.segment_view import SegmentView
 from packstone.strategy.small_files import Candidate
 from packstone.strategy.tree_view import TreeView
@@ -53,9 +53,7 @@ from packstone.strategy.tree_view import TreeView
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from packstone.model.sizes import ExactSize
-    from packstone.model.sorted_run import Level
-    from packstone.strategy.pick import Decision, OutputT, ViewT
+    from packstone.strategy.pick import Decision
 
 MAX_ARRIVALS: Final = 10_000  # a minor compaction scans all segments after each load: the time is quadratic
 MAX_TOTAL_BYTES: Final = 2**53  # expected sizes are doubles, exact for whole bytes up to here
@@ -238,13 +236,35 @@ class SimulatedTable(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TreeTable:
+class _ViewedTable(Generic[ViewT, OutputT]):
+    """A view of the table, the strategy that compacts it, and what compaction has written."""
+
+    strategy: Strategy[ViewT, OutputT]
+    view: ViewT
+    written_bytes: int = 0
+
+    def compact(self, *, is_repeated: bool) -> Self:
+        """Run the strategy until it picks nothing, or for one round."""
+        bound: Strategy[Self, OutputT] = Strategy(
+            name=self.strategy.name,
+            pick=lambda table: table.strategy.pick(table.view),
+            apply=lambda table, decision: table.apply(decision),
+        )
+        rounds = to_fixpoint(bound, self) if is_repeated else (run_round(bound, self),)
+        return rounds[-1].after
+
+    def apply(self, decision: Decision[OutputT]) -> Self:
+        """Apply the picks; by default their outputs are sizes, and all of them are written."""
+        view = self.strategy.apply(self.view, decision)
+        written_bytes = self.written_bytes + sum(cast("int", pick.output) for pick in decision.picks)
+        return replace(self, view=view, written_bytes=written_bytes)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TreeTable(_ViewedTable[TreeView, Level]):
     """A merge tree; every load is a run on level 0 and spans all keys."""
 
-    strategy: Strategy[TreeView, Level]
-    view: TreeView
     contents: tuple[Content, ...]  # of the runs, newest first like them
-    written_bytes: int = 0
 
     @property
     def parts(self) -> tuple[Part, ...]:
@@ -261,15 +281,7 @@ class TreeTable:
         )
         return replace(self, view=view, contents=(load.content, *self.contents))
 
-    def compact(self, *, is_repeated: bool) -> TreeTable:
-        """Run the strategy."""
-        bound = Strategy(name=self.strategy.name, pick=TreeTable._pick, apply=TreeTable._apply)
-        return _run(bound, self, is_repeated=is_repeated)
-
-    def _pick(self) -> Decision[Level]:
-        return self.strategy.pick(self.view)
-
-    def _apply(self, decision: Decision[Level]) -> TreeTable:
+    def apply(self, decision: Decision[Level]) -> Self:
         """Apply the pick; a single run only changes its level, so nothing is written."""
         view = self.strategy.apply(self.view, decision)
         contents, written = self.contents, self.written_bytes
@@ -284,15 +296,12 @@ class TreeTable:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SegmentTable:
+class SegmentTable(_ViewedTable[SegmentView, SegmentId]):
     """Segments; every load is one, named by its number."""
 
-    strategy: Strategy[SegmentView, SegmentId]
-    view: SegmentView
     contents: dict[SegmentId, Content]
     first_day: int
     next_load: int  # a number is never used twice, even if its segment was merged
-    written_bytes: int = 0
 
     @property
     def parts(self) -> tuple[Part, ...]:
@@ -307,15 +316,8 @@ class SegmentTable:
         contents = {**self.contents, segment.id: load.content}
         return replace(self, view=view, contents=contents, next_load=self.next_load + 1)
 
-    def compact(self, *, is_repeated: bool) -> SegmentTable:
-        """Run the strategy."""
-        bound = Strategy(name=self.strategy.name, pick=SegmentTable._pick, apply=SegmentTable._apply)
-        return _run(bound, self, is_repeated=is_repeated)
-
-    def _pick(self) -> Decision[SegmentId]:
-        return self.strategy.pick(self.view)
-
-    def _apply(self, decision: Decision[SegmentId]) -> SegmentTable:
+    def apply(self, decision: Decision[SegmentId]) -> Self:
+        """Apply the merges; the sizes are those of the merged content."""
         view = self.strategy.apply(self.view, decision)
         contents, written = dict(self.contents), self.written_bytes
         sizes: dict[SegmentId, int] = {}
@@ -335,12 +337,8 @@ class SegmentTable:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AppendTable:
+class AppendTable(_ViewedTable[AppendView, ExactSize]):
     """Files of an append table without buckets."""
-
-    strategy: Strategy[AppendView, ExactSize]
-    view: AppendView
-    written_bytes: int = 0
 
     @property
     def parts(self) -> tuple[Part, ...]:
@@ -352,26 +350,10 @@ class AppendTable:
         file = AppendFile(size_bytes=load.size_bytes)
         return replace(self, view=replace(self.view, files=(*self.view.files, file)))
 
-    def compact(self, *, is_repeated: bool) -> AppendTable:
-        """Run the strategy."""
-        bound = Strategy(name=self.strategy.name, pick=AppendTable._pick, apply=AppendTable._apply)
-        return _run(bound, self, is_repeated=is_repeated)
-
-    def _pick(self) -> Decision[ExactSize]:
-        return self.strategy.pick(self.view)
-
-    def _apply(self, decision: Decision[ExactSize]) -> AppendTable:
-        view = self.strategy.apply(self.view, decision)
-        return replace(self, view=view, written_bytes=self.written_bytes + _output_bytes(decision))
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DirectoryTable:
+class DirectoryTable(_ViewedTable[tuple[Candidate, ...], ExactSize]):
     """Files of one Hive partition, in name order."""
-
-    strategy: Strategy[tuple[Candidate, ...], ExactSize]
-    view: tuple[Candidate, ...]
-    written_bytes: int = 0
 
     @property
     def parts(self) -> tuple[Part, ...]:
@@ -381,18 +363,6 @@ class DirectoryTable:
     def load(self, load: SimulatedLoad) -> DirectoryTable:
         """Add a file."""
         return replace(self, view=(*self.view, Candidate(size_bytes=load.size_bytes)))
-
-    def compact(self, *, is_repeated: bool) -> DirectoryTable:
-        """Run the strategy."""
-        bound = Strategy(name=self.strategy.name, pick=DirectoryTable._pick, apply=DirectoryTable._apply)
-        return _run(bound, self, is_repeated=is_repeated)
-
-    def _pick(self) -> Decision[ExactSize]:
-        return self.strategy.pick(self.view)
-
-    def _apply(self, decision: Decision[ExactSize]) -> DirectoryTable:
-        view = self.strategy.apply(self.view, decision)
-        return replace(self, view=view, written_bytes=self.written_bytes + _output_bytes(decision))
 
 
 def tree_table(strategy: Strategy[TreeView, Level], view: TreeView) -> TreeTable:
@@ -405,11 +375,6 @@ def segment_table(strategy: Strategy[SegmentView, SegmentId], view: SegmentView)
     contents = {segment.id: _unique(segment.size_bytes) for segment in view.segments}
     newest = max((segment.id.load for segment in view.segments), default=-1)
     return SegmentTable(strategy=strategy, view=view, contents=contents, first_day=view.today, next_load=newest + 1)
-
-
-def _run(strategy: Strategy[ViewT, OutputT], table: ViewT, *, is_repeated: bool) -> ViewT:
-    rounds = to_fixpoint(strategy, table) if is_repeated else (run_round(strategy, table),)
-    return rounds[-1].after
 
 
 def _unique(size_bytes: int) -> Content:
@@ -428,10 +393,6 @@ def _merges(segment: Segment) -> str:
 
 def _origin(is_ours: bool) -> str:  # noqa: FBT001 - a truth value is the subject
     return "merged" if is_ours else "arrived"
-
-
-def _output_bytes(decision: Decision[ExactSize]) -> int:
-    return sum(pick.output for pick in decision.picks)
 
 
 # ---- sizes after a merge ----
