@@ -19,9 +19,9 @@ SOURCE = ROOT / "src" / "packstone"
 
 # Ratchets: lower them with the change that lowers the number.
 MODULES = 276
-SINGLE_IMPORTERS = 38
+SINGLE_IMPORTERS = 36
 NOQA = 82
-HIVE_COMPACTION_MODULES = 105
+HIVE_COMPACTION_MODULES = 102
 COMPACT_OPTIONS = 28
 
 

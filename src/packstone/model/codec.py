@@ -66,6 +66,11 @@ def load_record(kind: type[T], data: bytes, *, path: str) -> T:
     return value
 
 
+def kind_of(generic: Any, *types: Any) -> Any:
+    """A generic record type with types that are known at run time only, such as those of a job's units."""
+    return generic[types]
+
+
 def seal(text: bytes) -> bytes:
     """Add the digest of a JSON object to it, as its last key."""
     return b'%s%s%s"}' % (text[:-1], _DIGEST_KEY, _digest(text[:-1]))

@@ -15,7 +15,17 @@ from dataclasses import dataclass, replace
 from typing import IO, TYPE_CHECKING, Any, Final
 
 from packstone.errors import CorruptionError, InvalidInputError, PackstoneError
-from packstone.model.codec import AbsolutePath, Count, check_seal, dump_record, from_plain, load_record, seal, to_plain
+from packstone.model.codec import (
+    AbsolutePath,
+    Count,
+    check_seal,
+    dump_record,
+    from_plain,
+    kind_of,
+    load_record,
+    seal,
+    to_plain,
+)
 from packstone.model.limits import Filters
 from packstone.model.outcome import Outcome
 from packstone.model.work import PlannedPart
@@ -97,7 +107,7 @@ class Plan:
     def _part_type(self) -> Any:
         if self._kind is None:
             detail = self.family.load_table().detail
-            self._kind = PlannedPart.__class_getitem__(detail)  # type: ignore[attr-defined] # known at run time
+            self._kind = kind_of(PlannedPart, detail)
         return self._kind
 
     def add(self, part: PlannedPart[Any]) -> None:

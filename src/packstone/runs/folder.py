@@ -28,7 +28,7 @@ from itertools import count
 from typing import TYPE_CHECKING, Any, Final, Generic, Self
 
 from packstone.errors import ConflictError, CorruptionError, InvalidInputError, PackstoneError, UnavailableError
-from packstone.model.codec import AbsolutePath, RunId, check_run, damaged, dump_record, load_record
+from packstone.model.codec import AbsolutePath, RunId, check_run, damaged, dump_record, kind_of, load_record
 from packstone.model.maintenance import PublishedRun, Recovered
 from packstone.model.outcome import UnitOutcome
 from packstone.model.unit import OutputT, UnitResult
@@ -237,7 +237,7 @@ class RunFolders:
         self, run: str, job: Job[ContextT, UnitT, OutputT]
     ) -> Iterator[WaveRecord[ContextT, UnitT, OutputT]]:
         """Yield what a run was about to publish, wave by wave; only the table shows whether it did."""
-        kind: Any = WaveRecord.__class_getitem__((job.context, job.unit, job.output))  # type: ignore[attr-defined]
+        kind = kind_of(WaveRecord, job.context, job.unit, job.output)
         names = (entry.name for entry in list_entries(self.io, self.folder(run)))
         for name in sorted(name for name in names if _UNITS.fullmatch(name)):
             path = f"{self.folder(run)}/{name}"

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Generic
 
 from packstone.errors import CorruptionError, PackstoneError
-from packstone.model.codec import dump_record
+from packstone.model.codec import dump_record, kind_of
 from packstone.model.maintenance import UnitAgain
 from packstone.model.unit import OutputT, UnitResult, UnitStatus
 from packstone.model.work import UnitT
@@ -44,7 +44,7 @@ class FinishedUnit(UnitAgain[UnitT], Generic[UnitT, OutputT]):
 def reuse_job(job: Job[ContextT, UnitT, OutputT]) -> Job[ContextT, FinishedUnit[UnitT, OutputT], OutputT]:
     """The job that takes over finished units of a job; a job without ``reuse`` has no such units."""
     do: Any = job.reuse.do if job.reuse is not None else job.do
-    kind: Any = FinishedUnit.__class_getitem__((job.unit, job.output))  # type: ignore[attr-defined] # known at run time
+    kind = kind_of(FinishedUnit, job.unit, job.output)
     return Job(context=job.context, unit=kind, output=job.output, do=do)
 
 

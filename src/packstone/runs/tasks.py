@@ -38,7 +38,7 @@ from packstone.errors import (
     VerificationError,
     storage_sentence,
 )
-from packstone.model.codec import dump_record, load_record
+from packstone.model.codec import dump_record, kind_of, load_record
 from packstone.model.maintenance import ProvedUnit
 from packstone.model.unit import OutputT, UnitResult, UnitStatus
 from packstone.model.work import Unit, UnitT
@@ -130,7 +130,7 @@ class Job(Generic[ContextT, UnitT, OutputT]):
 def prove_job(job: Job[ContextT, UnitT, OutputT]) -> Job[ContextT, ProvedUnit[UnitT, OutputT], OutputT]:
     """The job that proves again what a job published."""
     assert job.prove is not None  # a family without it offers nothing to verify
-    kind: Any = ProvedUnit.__class_getitem__((job.unit, job.output))  # type: ignore[attr-defined] # known at run time
+    kind = kind_of(ProvedUnit, job.unit, job.output)
     return Job(context=job.context, unit=kind, output=job.output, do=job.prove)
 
 
@@ -285,14 +285,14 @@ def read_result(
 ) -> tuple[UnitResult[OutputT], ...]:
     """Read the results of the one successful attempt."""
     path = _result_path(staging, number, attempt)
-    kind: Any = TaskResult.__class_getitem__(job.output)  # type: ignore[attr-defined] # a type known at run time
+    kind = kind_of(TaskResult, job.output)
     loaded: TaskResult[OutputT] = load_record(kind, io.read_bytes(path), path=path)
     return loaded.units
 
 
 def read_finished(io: FileIO, staging: str, *, job: Job[Any, Any, OutputT]) -> Iterator[UnitResult[OutputT]]:
     """Yield the results that single units left in a folder; skip what is damaged or of another format."""
-    kind: Any = UnitResult.__class_getitem__(job.output)  # type: ignore[attr-defined] # a type known at run time
+    kind = kind_of(UnitResult, job.output)
     for name in sorted(entry.name for entry in list_entries(io, staging) if _DONE_NAME.fullmatch(entry.name)):
         path = f"{staging}/{name}"
         with contextlib.suppress(CorruptionError, RefusedError, FileNotFoundError):
@@ -380,7 +380,7 @@ def _first_undone(names: Iterable[str], units: Iterable[Unit]) -> int | None:
 
 def _read_task(io: FileIO, staging: str, job: Job[ContextT, UnitT, Any], *, number: int) -> Task[ContextT, UnitT]:
     path = _task_path(staging, number)
-    kind: Any = Task.__class_getitem__((job.context, job.unit))  # type: ignore[attr-defined] # types known at run time
+    kind = kind_of(Task, job.context, job.unit)
     task: Task[ContextT, UnitT] = load_record(kind, io.read_bytes(path), path=path)
     return task
 
