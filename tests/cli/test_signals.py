@@ -136,6 +136,25 @@ def test_an_interruption_is_told_once(packstone, lake, monkeypatch):
     assert lines == [f"failed  {lake.table}", "failed  The run was interrupted before it finished."]
 
 
+def test_an_interruption_among_tables_names_the_table(packstone, lake, monkeypatch):
+    """With --each the sentence says where it happened: earlier tables are merged, later ones are not begun."""
+    for name in ("a", "b", "c"):
+        lake.table = lake.root / name
+        lake.parquet("dt=1")
+
+    class Stop(FaultyFileIO):
+        def _step(self, name, path, act, *, torn=None):
+            if "/.packstone/b/staging/" in path:
+                signal.raise_signal(signal.SIGTERM)
+            super()._step(name, path, act, torn=torn)
+
+    monkeypatch.setattr("packstone.pipeline.table.open_store", lambda _: Stop(LocalFileIO()))
+    done = packstone("compact", lake.root, "--each", "--format", "json")
+    where = f"Interrupted in {lake.root}/b, table 2 of 3"
+    assert (done.code, done.err) == (143, f"packstone: {where}: nothing was changed; run the command again.\n")
+    assert [one["status"] for one in done.json["tables"]] == ["committed", "failed"]
+
+
 def test_an_import_is_finished_first(tmp_path, monkeypatch):
     """A module that is half imported would stay so; the interruption comes when it is there."""
     (tmp_path / "interrupted_module.py").write_text(

@@ -210,18 +210,22 @@ def _run_each(
     found = find_tables(open_store(path), path)
     answers: list[dict[str, Any]] = []
     codes: list[int] = []
-    for table in (one for one in found if not one.why_not):
+    tables = [one.path for one in found if not one.why_not]
+    for number, table in enumerate(tables, start=1):
         try:
-            outcome = run(table.path)
+            outcome = run(table)
         except PackstoneError as error:
             if interrupting_signal() is not None:
                 raise
             click.echo(f"packstone: {plain_text(error.message)}", err=True)
             is_conflict, is_refused = isinstance(error, ConflictError), isinstance(error, RefusedError)
             status = Status.CONFLICT if is_conflict else Status.REFUSED if is_refused else Status.FAILED
-            answers.append({"format_version": 1, "table": table.path, "status": status, "message": error.message})
+            answers.append({"format_version": 1, "table": table, "status": status, "message": error.message})
             codes.append(error.exit_code)
             continue
+        if outcome.interrupted and len(tables) > 1:
+            where = f"Interrupted in {short_path(table)}, table {number} of {len(tables)}"
+            outcome = replace(outcome, message=outcome.message.replace("Interrupted", where, 1))
         answers.append(outcome.to_json())
         codes.append(_show_outcome(outcome, output_format=typed["output_format"], is_one_of_many=True))
         if interrupting_signal() is not None:
