@@ -198,6 +198,8 @@ def test_workers_are_bounded_by_memory(tmp_path, monkeypatch):
 @pytest.fixture
 def two_workers(monkeypatch):
     """The inline engine of this process uses two workers for any work."""
+    # First: imported while the other one is patched, the module would keep that limit for all later tests.
+    monkeypatch.setattr("packstone.tables.hive.observe.POOL_MIN_FILES", 1)
     monkeypatch.setattr(engines, "POOL_MIN_FILES", 1)
     monkeypatch.setattr("packstone.runs.tasks._LEAST_TASK_BYTES", 1)
     monkeypatch.setattr(worker_pool, "count_workers", lambda: 2)
