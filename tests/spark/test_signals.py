@@ -33,6 +33,27 @@ def is_alive(group):
     return True
 
 
+@pytest.mark.parametrize("to_group", [False, True], ids=["process", "group"])
+def test_a_running_job_is_cancelled(lake, spark_env, tmp_path, to_group):
+    """Ctrl-C does not wait for the end of the job: what is merged by then is published, the rest is left as it was."""
+    for at in range(40):
+        lake.parquet(f"p={at}", files=6, rows=20_000)
+    before = lake.ids()
+    env = {**spark_env, "PACKSTONE_LOGS": str(tmp_path / "logs"), "PACKSTONE_UNRECORDED": str(tmp_path / "unrecorded")}
+    command = [PACKSTONE, "compact", lake.table, "--engine", "spark", "--parallel", "1"]
+    process = subprocess.Popen(
+        command, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, start_new_session=True
+    )
+    wait_for(lambda: any((lake.root / ".packstone").rglob("*.data")), 120)
+    os.killpg(process.pid, signal.SIGINT) if to_group else process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=patient(120))
+    assert process.returncode == 128 + signal.SIGINT, said
+    assert SENTENCE.fullmatch(said), said
+    assert sum(len(lake.names(f"p={at}")) > 1 for at in range(40)) > 20, said
+    assert lake.ids() == before
+    wait_for(lambda: not is_alive(process.pid), 60)
+
+
 @pytest.mark.parametrize("moment", ["starting", "running"])
 @pytest.mark.parametrize("to_group", [False, True], ids=["process", "group"])
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

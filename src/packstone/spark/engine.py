@@ -98,17 +98,42 @@ class SparkEngine:
     def _run_job(self, function: Callable[[Iterator[Any]], Iterator[Any]], count: int, what: str) -> dict[int, str]:
         spark = self._handle.spark
         ship_package(spark)
-        with describe_job(spark, what):
-            frame = spark.range(0, count, 1, count).mapInArrow(function, "task long, attempt string")
-            try:
-                return {row["task"]: row["attempt"] for row in frame.collect()}
-            except Interrupted:
-                self._handle.cancel()
-                raise
+        frame = spark.range(0, count, 1, count).mapInArrow(function, "task long, attempt string")
+        try:
+            return {row["task"]: row["attempt"] for row in collect(frame, what)}
+        except Interrupted:
+            self._handle.cancel()
+            raise
+
+
+def collect(frame: Any, what: str) -> list[Any]:
+    """Return the rows of a DataFrame; ``what`` describes the job in Spark's web UI.
+
+    The call is made in a thread, so that a signal ends the wait at once. Interrupted in the middle of a call, PySpark
+    makes another one on the same connection, and the JVM answers that when the job has ended.
+    """
+    from pyspark import InheritableThread  # with the caller's local properties and tags
+
+    rows: list[Any] = []
+    errors: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            with _describe_job(frame.sparkSession, what):
+                rows.extend(frame.collect())
+        except BaseException as error:  # noqa: BLE001 - raised again below
+            errors.append(error)
+
+    thread = InheritableThread(target=run, session=frame.sparkSession, daemon=True, name="packstone-job")
+    thread.start()
+    thread.join()
+    if errors:
+        raise errors[0]
+    return rows
 
 
 @contextlib.contextmanager
-def describe_job(spark: Any, what: str) -> Iterator[None]:
+def _describe_job(spark: Any, what: str) -> Iterator[None]:
     """Show in Spark's web UI what runs; the caller's own job description is restored afterwards."""
     if is_connect(spark):
         spark.addTag(_TAG)
@@ -120,15 +145,10 @@ def describe_job(spark: Any, what: str) -> Iterator[None]:
     context = spark.sparkContext
     before = context.getLocalProperty(_DESCRIPTION)
     context.setLocalProperty(_DESCRIPTION, f"packstone: {what}")
-    is_answering = True
     try:
         yield
-    except Interrupted:
-        is_answering = False  # interrupted in the middle of a call: the JVM handles no other call before it
-        raise
     finally:
-        if is_answering:
-            context.setLocalProperty(_DESCRIPTION, before)
+        context.setLocalProperty(_DESCRIPTION, before)
 
 
 def _task_function(

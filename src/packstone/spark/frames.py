@@ -30,7 +30,7 @@ from packstone.model.codec import dump_record, load_record
 from packstone.query.filter.expression import And, columns_of
 from packstone.query.scan.plan import group_by_host
 from packstone.query.scan.read_split import read_few, read_split
-from packstone.spark.engine import SparkEngine, describe_job
+from packstone.spark.engine import SparkEngine, collect
 from packstone.spark.session import SparkHandle, SparkSettings, is_connect, open_spark
 from packstone.spark.ship_package import job_error, ship_package
 from packstone.storage.location import scheme_of
@@ -488,8 +488,7 @@ def write_frame(
     ship_package(frame.sparkSession)
     written = frame.mapInArrow(_load_function(io, target), _LOAD_SCHEMA)
     try:
-        with describe_job(frame.sparkSession, what):
-            rows = written.collect()
+        rows = collect(written, what)
     except Exception as error:
         raise job_error(error) from error
     results = [load_record(LoadResult, bytes(row["result"]), path=what) for row in rows]
