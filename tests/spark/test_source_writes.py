@@ -274,6 +274,48 @@ def test_a_driver_that_is_killed(spark, program, tmp_path, victim):
     assert rows_of(path) == Counter(range(20))
 
 
+LOST_SHUFFLE = """
+import os, sys
+from pathlib import Path
+from pyspark import TaskContext
+from pyspark.sql import SparkSession
+
+path, marks = sys.argv[1:]
+spark = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false").getOrCreate()
+
+def mark(batches):
+    Path(marks, f"read-{TaskContext.get().taskAttemptId()}").touch()
+    yield from batches
+
+def lose(batches):
+    yield from batches
+    lost = Path(marks, "lost")
+    if TaskContext.get().partitionId() == 0 and not lost.exists():
+        lost.touch()
+        for folder in os.environ["SPARK_LOCAL_DIRS"].split(","):
+            for one in Path(folder).rglob("shuffle_*"):
+                one.unlink(missing_ok=True)
+
+rows = spark.range(0, 40000, 1, 4).selectExpr("id", "cast(id as string) as name")
+shuffled = rows.mapInArrow(mark, rows.schema).repartition(8, "id")
+shuffled.mapInArrow(lose, rows.schema).write.format("packstone").mode("append").save(path)
+print("done", flush=True)
+os._exit(0)
+"""
+
+
+@pytest.mark.slow
+def test_a_stage_that_is_run_again_writes_its_rows_once(program, tmp_path):
+    """The shuffle files are lost midway: Spark runs the stage before, and the tasks that found none, again."""
+    path, marks = tmp_path / "t", tmp_path / "marks"
+    marks.mkdir()
+    out, _ = program(LOST_SHUFFLE, path, marks).communicate(timeout=patient(120))
+    assert out == "done\n", (tmp_path / "program0.log").read_text()[-3000:]
+    assert rows_of(path) == Counter(range(40_000))
+    assert len(list(marks.glob("read-*"))) > 4
+    assert left_over(path) == ([], [])
+
+
 def wait_for(condition):
     """Wait until something is so."""
     end = time.monotonic() + patient(120)
