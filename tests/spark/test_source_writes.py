@@ -6,6 +6,7 @@ import os
 import signal
 import time
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import duckdb
@@ -345,12 +346,20 @@ def test_what_the_installed_spark_does_not_offer(spark, tmp_path):
     for mode in ("errorifexists", "ignore"):
         with pytest.raises(Exception, match="UNSUPPORTED_DATA_SOURCE_SAVE_MODE"):
             write(numbers(spark, 0, 1), path, mode)
+    frame = numbers(spark, 10, 20)
+    with ThreadPoolExecutor(1) as thread:
+        with pytest.raises(Exception, match="DATA_SOURCE_NOT_FOUND"):
+            thread.submit(write, frame, path).result()
+        thread.submit(packstone.open(path).segments.load, frame).result()
+        thread.submit(lambda: spark.createDataFrame([(1,)], "x int")).result()
+        thread.submit(write, numbers(spark, 20, 30), path).result()
+    assert rows_of(path) == Counter(range(30))
     offered = {name.lower() for kind in (DataSource, DataSourceReader) for name in vars(kind)}
     assert not any("statistic" in name or "column" in name for name in offered)
     frames = (spark.read.format("packstone").load(path), packstone.open(path).scan().to_df(spark))
     sizes = [int(str(frame._jdf.queryExecution().optimizedPlan().stats().sizeInBytes())) for frame in frames]
     assert sizes[0] == 2**63 - 1
-    assert 10 * 8 <= sizes[1] < 10_000
+    assert 30 * 8 <= sizes[1] < 10_000
 
 
 @pytest.fixture
