@@ -141,6 +141,8 @@ def test_paimon_tables(packstone, tmp_path):
         ("SELECT id FROM t WHERE id = 'x'", 2, "id"),
         ("SELECT id FROM t WHERE upper(name) = 'N1'", 3, "upper"),
         ("SELECT sum(name) FROM t", 3, "Only Spark evaluates sum(name)"),
+        ("SELECT count(id, name) FROM t", 3, "Only Spark evaluates count(id, name)"),
+        ("SELECT a.x FROM t AS a (x, y, z) WHERE x = 1", 2, "does not support names of columns after a"),
         ("SELECT min(tags) FROM t", 3, "Only Spark evaluates min(tags)"),
         ("SELECT id FROM t ORDER BY tags LIMIT 1", 3, "Only Spark evaluates tags"),
         ("SELECT id FROM t VERSION AS OF 3", 2, "give --version"),
@@ -152,6 +154,13 @@ def test_one_sentence_for_what_is_not_done(packstone, table, statement, code, pa
     done = packstone("query", table, statement)
     assert (done.code, done.out) == (code, "")
     assert part in done.sentence
+
+
+def test_a_zone_that_does_not_exist(packstone, table):
+    """It is an error also if the statement has no local time."""
+    done = packstone("query", table, "SELECT count(*) FROM t", "--timezone", "Mars/Olympus")
+    assert (done.code, done.out) == (2, "")
+    assert "'Mars/Olympus' is not a time zone" in done.sentence
 
 
 def test_only_tables(packstone, lake):

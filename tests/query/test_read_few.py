@@ -11,7 +11,7 @@ import pytest
 from peak_memory import METER
 
 import packstone
-from packstone.errors import InvalidInputError
+from packstone.errors import CorruptionError, InvalidInputError
 from packstone.query.scan.read_split import read_few
 from packstone.storage.local import LocalFileIO
 
@@ -82,12 +82,16 @@ def test_a_broken_file_is_named(table):
 
 @pytest.mark.parametrize("was_read", [False, True])
 def test_a_version_that_has_lost_a_file(table, was_read):
-    """The version and the file are named, whether its footer is known already or not."""
+    """Version and file are named, whether its footer is known or not; the newest one cannot have been cleaned."""
     scan = table.scan(where="id = 3")
     if was_read:
         assert scan.count() == LOADS
     path = Path(table.segments.files().paths[0])
     path.unlink()
+    for ask in (scan.to_arrow, scan.count):
+        with pytest.raises(CorruptionError, match=rf"{path.name} is missing, but version \d+ of .*, the newest one"):
+            ask()
+    table.segments.alter({"MAJOR_COMPACTION_SIZE": "77"})
     for ask in (scan.to_arrow, scan.count):
         with pytest.raises(InvalidInputError, match=rf"needs .*{path.name}, which no longer exists: it was cleaned"):
             ask()

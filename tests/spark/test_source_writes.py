@@ -6,6 +6,7 @@ import os
 import signal
 import time
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import duckdb
@@ -274,6 +275,48 @@ def test_a_driver_that_is_killed(spark, program, tmp_path, victim):
     assert rows_of(path) == Counter(range(20))
 
 
+LOST_SHUFFLE = """
+import os, sys
+from pathlib import Path
+from pyspark import TaskContext
+from pyspark.sql import SparkSession
+
+path, marks = sys.argv[1:]
+spark = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false").getOrCreate()
+
+def mark(batches):
+    Path(marks, f"read-{TaskContext.get().taskAttemptId()}").touch()
+    yield from batches
+
+def lose(batches):
+    yield from batches
+    lost = Path(marks, "lost")
+    if TaskContext.get().partitionId() == 0 and not lost.exists():
+        lost.touch()
+        for folder in os.environ["SPARK_LOCAL_DIRS"].split(","):
+            for one in Path(folder).rglob("shuffle_*"):
+                one.unlink(missing_ok=True)
+
+rows = spark.range(0, 40000, 1, 4).selectExpr("id", "cast(id as string) as name")
+shuffled = rows.mapInArrow(mark, rows.schema).repartition(8, "id")
+shuffled.mapInArrow(lose, rows.schema).write.format("packstone").mode("append").save(path)
+print("done", flush=True)
+os._exit(0)
+"""
+
+
+@pytest.mark.slow
+def test_a_stage_that_is_run_again_writes_its_rows_once(program, tmp_path):
+    """The shuffle files are lost midway: Spark runs the stage before, and the tasks that found none, again."""
+    path, marks = tmp_path / "t", tmp_path / "marks"
+    marks.mkdir()
+    out, _ = program(LOST_SHUFFLE, path, marks).communicate(timeout=patient(120))
+    assert out == "done\n", (tmp_path / "program0.log").read_text()[-3000:]
+    assert rows_of(path) == Counter(range(40_000))
+    assert len(list(marks.glob("read-*"))) > 4
+    assert left_over(path) == ([], [])
+
+
 def wait_for(condition):
     """Wait until something is so."""
     end = time.monotonic() + patient(120)
@@ -303,12 +346,20 @@ def test_what_the_installed_spark_does_not_offer(spark, tmp_path):
     for mode in ("errorifexists", "ignore"):
         with pytest.raises(Exception, match="UNSUPPORTED_DATA_SOURCE_SAVE_MODE"):
             write(numbers(spark, 0, 1), path, mode)
+    frame = numbers(spark, 10, 20)
+    with ThreadPoolExecutor(1) as thread:
+        with pytest.raises(Exception, match="DATA_SOURCE_NOT_FOUND"):
+            thread.submit(write, frame, path).result()
+        thread.submit(packstone.open(path).segments.load, frame).result()
+        thread.submit(lambda: spark.createDataFrame([(1,)], "x int")).result()
+        thread.submit(write, numbers(spark, 20, 30), path).result()
+    assert rows_of(path) == Counter(range(30))
     offered = {name.lower() for kind in (DataSource, DataSourceReader) for name in vars(kind)}
     assert not any("statistic" in name or "column" in name for name in offered)
     frames = (spark.read.format("packstone").load(path), packstone.open(path).scan().to_df(spark))
     sizes = [int(str(frame._jdf.queryExecution().optimizedPlan().stats().sizeInBytes())) for frame in frames]
     assert sizes[0] == 2**63 - 1
-    assert 10 * 8 <= sizes[1] < 10_000
+    assert 30 * 8 <= sizes[1] < 10_000
 
 
 @pytest.fixture

@@ -159,6 +159,13 @@ STATEMENTS = [
     "SELECT K AS Name, count(*) FROM T GROUP BY k ORDER BY NAME LIMIT 3 OFFSET 2",
     "SELECT k, ok IS TRUE, s IS NULL, s <=> 'a', k BETWEEN tiny AND 5, d > 0.5, d = 0, big > 1.5, x > 0.1 FROM t",
     "SELECT max(k) + 1, count(*) * 2, sum(k) / count(*) FROM t",
+    "SELECT k AS big, tiny FROM t WHERE big = 1 AND length(s) >= 0",
+    "SELECT k % 2 AS k, count(*) FROM t GROUP BY k",
+    "SELECT small AS k, tiny FROM t ORDER BY k, tiny",
+    "WITH t AS (SELECT * FROM t WHERE k = 1) SELECT count(*), min(tiny) FROM t",
+    "SELECT k, count(*) OVER (ORDER BY tiny RANGE BETWEEN 1 PRECEDING AND CURRENT ROW) c FROM t",
+    "SELECT sum(DISTINCT tiny), avg(DISTINCT small), count(DISTINCT big), sum(DISTINCT d) FROM t",
+    "SELECT t.big, u.x FROM t JOIN u ON t.big = u.x",
     "SELECT k, s FROM (SELECT k, s, row_number() OVER (PARTITION BY k ORDER BY s, d, x, day, at) n FROM t) WHERE n = 1",
 ]
 
@@ -214,6 +221,25 @@ def test_random_statements(spark, tables):
         except PackstoneError:
             continue  # refused before any engine: a literal that does not fit its column
     assert answered >= 40
+
+
+@pytest.mark.parametrize("zone", ["America/New_York", "+05:30"])
+def test_local_times_are_of_one_zone(spark, tables, zone):
+    """Whoever tests a time, a scan or Spark, takes it in the zone of the statement; answers are in UTC."""
+    tests = ("at > TIMESTAMP '1970-01-01 00:00:00'", "at > '2001-09-09 01:46:40'", "hour(at) > 12")
+    own = spark.conf.get("spark.sql.session.timeZone")
+    for test in tests:
+        for where in (test, f"{test} OR upper(s) = 'none'"):  # the second one is not for a scan
+            statement = f"SELECT k, at, hour(at) h FROM t WHERE {where}"
+            query = query_tables(statement, tables.__getitem__, engine="auto", timezone=zone)
+            with query.run() as (schema, batches):
+                found = arrow_rows(pa.Table.from_batches(list(batches), schema=schema))
+            assert spark.conf.get("spark.sql.session.timeZone") == own
+            spark.conf.set("spark.sql.session.timeZone", zone)
+            expected = arrow_rows(spark.sql(statement).toArrow().cast(schema))
+            spark.conf.set("spark.sql.session.timeZone", own)
+            assert sorted(map(repr, found)) == sorted(map(repr, expected)), where
+            assert schema.field("at").type == pa.timestamp("us", "UTC")
 
 
 def test_spark_answers_the_rest(spark, tables):

@@ -65,7 +65,7 @@ _FLOATS: Final = frozenset({"double", "real", ""})
 # Constructs that are evaluated alike whatever their types, by sqlglot's names.
 _ALIKE: Final = frozenset(
     {"select", "from", "where", "having", "order", "limit", "offset", "table", "tablealias", "alias"}
-    | {"column", "identifier", "star", "null", "boolean", "paren", "and", "or", "not", "is", "count", "cte", "with"}
+    | {"column", "identifier", "star", "null", "boolean", "paren", "and", "or", "not", "is", "cte", "with"}
     | {"subquery", "exists", "window", "windowspec", "rownumber", "rank", "denserank", "datatype", "datatypeparam"}
 )
 
@@ -266,6 +266,7 @@ _RULES: Final[Mapping[str, Callable[[Any], bool]]] = {
     "div": _both("integer", "double", "real"),
     "mod": _both("integer"),
     "neg": lambda node: _kinds(node.this) <= {*_NUMBERS, "real"},
+    "count": lambda node: not node.expressions,  # of several columns: only Spark has it
     "sum": _is_sum,
     "avg": lambda node: _kinds(_measured(node)) <= {"integer", "double", "real"},
     **dict.fromkeys(("min", "max"), lambda node: "" not in _kinds(_measured(node)) and not node.expressions),

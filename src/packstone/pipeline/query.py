@@ -26,9 +26,10 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 from packstone.errors import InvalidInputError, RefusedError
 from packstone.pipeline.duckdb_sql import find_difference, run_duckdb, show_sql, spark_type, to_duckdb
 from packstone.pipeline.open import engine_settings, read_engine_name
-from packstone.pipeline.scan import Scan
+from packstone.pipeline.scan import DEFAULT_ZONE, Scan
 from packstone.query.filter.expression import And, Expression, Not, Or, Unknown
 from packstone.query.filter.parse_filter import parse_filter, shorten, tokenize
+from packstone.query.filter.resolve import read_zone
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -61,6 +62,7 @@ class TableQuery:
     why: str  # the construct that a scan does not have, or that DuckDB answers differently; "" for a scan
     scans: tuple[Scan, ...]
     _plan: _Plan
+    _zone: str  # of local times in the statement
     _settings: Callable[[], SparkSettings]
 
     def explain(self) -> tuple[ScanReport, ...]:
@@ -105,14 +107,15 @@ class TableQuery:
     @contextlib.contextmanager
     def _by_spark(self) -> Iterator[tuple[pa.Schema, Iterator[pa.RecordBatch]]]:
         """Answer by Spark SQL; the answer is collected in memory, the tables are not."""
-        from packstone.spark.frames import collect_arrow
+        from packstone.spark.frames import collect_arrow, session_in_zone
         from packstone.spark.session import open_spark
 
         handle = open_spark(self._settings())
         try:
-            for number, scan in enumerate(self.scans):
-                scan.to_df(handle.spark).createOrReplaceTempView(f"{_VIEW}{number}")
-            table = collect_arrow(handle.spark, self._plan.spark)
+            with session_in_zone(handle.spark, self._zone):
+                for number, scan in enumerate(self.scans):
+                    scan.to_df(handle.spark).createOrReplaceTempView(f"{_VIEW}{number}")
+                table = collect_arrow(handle.spark, self._plan.spark)
             yield table.schema, iter(table.to_batches())
         finally:
             for number in range(len(self.scans)):
@@ -136,6 +139,8 @@ def query_tables(
     ``open_table`` gets the name of each table as it is written, parts joined by dots. ``settings`` are those of a Spark
     session, if one has to be started.
     """
+    zone = timezone or DEFAULT_ZONE
+    read_zone(zone)  # an unknown one is an error now, also if no test of the statement needs it
     plan = _Planner(parse_select(sql), sql)
     sources = [open_table(name).scan(version=version, as_of=as_of).source for name in plan.table_names]
     plan.resolve([source.schema for source in sources])
@@ -151,6 +156,7 @@ def query_tables(
         why=why,
         scans=tuple(scans),
         _plan=plan.finish(chosen),
+        _zone=zone,
         _settings=settings or (lambda: engine_settings(engine)),
     )
 
@@ -285,8 +291,11 @@ class _Planner:
         source.set("this", exp.to_identifier(f"{_VIEW}{len(self.table_names)}"))
         source.set("db", None)
         source.set("catalog", None)
-        columns = source.args["alias"].args.get("columns") if source.args.get("alias") else None
-        source.set("alias", exp.TableAlias(this=exp.to_identifier(alias, quoted=True), columns=columns))
+        if source.args.get("alias") and source.args["alias"].args.get("columns"):
+            # They would be other names for the conditions and columns that move into the scan.
+            what = f"names of columns after {alias}; write SELECT column AS name in a subquery"
+            raise InvalidInputError(f"`packstone query` does not support {what}.", sql=self._sql)
+        source.set("alias", exp.TableAlias(this=exp.to_identifier(alias, quoted=True)))
         self.table_names.append(".".join(parts))
 
     def resolve(self, schemas: Sequence[pa.Schema]) -> None:

@@ -9,11 +9,12 @@ A scan is planned once, for one version: reading it twice gives the same rows, w
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from packstone.errors import InvalidInputError, RefusedError
+from packstone.errors import CorruptionError, InvalidInputError, PackstoneError, RefusedError
 from packstone.query.filter.expression import Filter, columns_of
 from packstone.query.filter.parse_filter import parse_filter
 from packstone.query.filter.resolve import resolve
@@ -260,10 +261,20 @@ class Scan:
         except FileNotFoundError as error:
             raise self._gone(error) from error
 
-    def _gone(self, error: FileNotFoundError) -> InvalidInputError:
+    def _gone(self, error: FileNotFoundError) -> PackstoneError:
+        """The error for a missing file: `clean` removes those of older versions only."""
+        name = str(error.filename or "a file")
+        with contextlib.suppress(PackstoneError, FileNotFoundError):
+            newest = self._source.open(self._source.io, self.table, version=None, as_of_ms=None)
+            if newest.version == self.version:
+                return CorruptionError(
+                    f"{name} is missing, but version {self.version} of {self.table}, the newest one, names it; restore "
+                    "it from a copy.",
+                    file=name,
+                )
         return InvalidInputError(
-            f"Version {self.version} of {self.table} needs {error.filename or 'a file'}, which no longer exists: it "
-            "was cleaned or removed; scan a newer version."
+            f"Version {self.version} of {self.table} needs {name}, which no longer exists: it was cleaned or removed; "
+            "scan a newer version."
         )
 
     def __repr__(self) -> str:

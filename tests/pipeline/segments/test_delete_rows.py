@@ -345,6 +345,8 @@ def test_a_damaged_or_missing_delete_file_stops_every_reader(lake):
     path.unlink()
     with pytest.raises(CorruptionError, match=rf"{path.name} is missing, but version \d+ of .* names it"):
         seen(lake)
+    with pytest.raises(CorruptionError, match=rf"{path.name} is missing, but .* needs it; .* Nothing was deleted"):
+        delete(lake, "id < 60")
     with pytest.raises(CorruptionError, match=f"{path.name}, a file of segment 1, is missing"):
         open_table(lake).segments.files()
     outcome = compact(lake)

@@ -119,7 +119,7 @@ spark = builder.getOrCreate()
 table = packstone.create(sys.argv[1], "id long, b string", sort_by=["id"])
 text = expr("repeat(sha2(string(id), 512), 8) as b")
 wide = spark.range(0, 60_000, 1, 8).select(expr("id * 7919 % 65521 as id"), text).repartition(8)
-print(table.segments.load(wide, sort_scope="global").rows)
+print(table.segments.load(wide, sort_scope="local").rows)
 spark.stop()
 """
 
@@ -142,7 +142,7 @@ def test_a_stage_is_run_again(cluster, program, tmp_path):
     os.kill(cluster.executor_of(lost), signal.SIGKILL)
     out, _ = child.communicate(timeout=patient(300))
     assert out == "60000\n", (tmp_path / "program0.log").read_text()[-3000:]
-    files = list(packstone.open(str(path)).files().paths)
+    files = list(packstone.open(str(path)).segments.files().paths)
     counted = duckdb.sql(f"select count(*), count(distinct id) from read_parquet({files})").fetchall()
     assert counted == [(60_000, 60_000)]
     stages = Counter(event["Stage Info"]["Stage ID"] for event in read_events(log, "StageSubmitted"))

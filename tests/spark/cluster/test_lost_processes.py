@@ -7,11 +7,18 @@ signal comes. Rows are compared by DuckDB.
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import signal
+import sys
 
-from standalone import Driver, is_running, is_writing, parent, wait_until
+import duckdb
+import pyspark
+import pytest
+from patience import patient
+from standalone import JVM, REPO, SPECULATION, Driver, is_running, is_writing, parent, wait_until
 
+import packstone
 from packstone.pipeline.table import Table
 from packstone.tables.hive.options import HiveOptions
 
@@ -53,6 +60,53 @@ def test_a_copy_overtakes_a_task_that_hangs(cluster, driver, orders, rows):
             os.kill(stopped, signal.SIGCONT)
     check_ran_twice(driver, lambda task: task["Speculative"])
     check_merged(orders, rows, before, partitions=2)
+
+
+WRITE = """
+import json, sys, time
+from pathlib import Path
+from pyspark import TaskContext
+from pyspark.sql import SparkSession
+
+path, marks, master, settings = sys.argv[1:]
+builder = SparkSession.builder.master(master)
+for key, value in json.loads(settings).items():
+    builder = builder.config(key, value)
+spark = builder.getOrCreate()
+
+def wait(batches):
+    context = TaskContext.get()
+    yield from batches
+    at = context.partitionId(), context.attemptNumber()
+    Path(marks, f"{at[0]}-{at[1]}").touch()
+    while at == (0, 0) and not Path(marks, "0-1").exists():
+        time.sleep(0.1)  # until the copy has seen all rows, too
+
+rows = spark.range(0, 40000, 1, 4).selectExpr("id", "cast(id as string) as name")
+rows.mapInArrow(wait, rows.schema).write.format("packstone").mode("append").save(path)
+print("done", flush=True)
+spark.stop()
+"""
+
+
+@pytest.mark.skipif(pyspark.__version__.startswith("3."), reason="Python data sources need Spark 4.0")
+def test_a_write_of_the_data_source_takes_one_of_two_copies(cluster, program, tmp_path):
+    """A task and its speculative copy on the other host both read all their rows to write them; one file counts."""
+    path, marks = tmp_path / "sales", tmp_path / "marks"
+    marks.mkdir()
+    # A Python data source needs Packstone where tasks run.
+    ours = {"spark.pyspark.python": sys.executable, "spark.executorEnv.PYTHONPATH": str(REPO / "src")}
+    settings = {**cluster.settings(), **SPECULATION, "spark.driver.extraJavaOptions": JVM, **ours}
+    env = {**cluster.driver_env(), "SPARK_HOME": cluster.env["SPARK_HOME"]}
+    child = program(WRITE, path, marks, cluster.master, json.dumps(settings), env=env)
+    out, _ = child.communicate(timeout=patient(180))
+    assert out == "done\n", (tmp_path / "program0.log").read_text()[-3000:]
+    assert {"0-0", "0-1"} <= {one.name for one in marks.iterdir()}
+    table = packstone.open(str(path))
+    table.clean()  # Spark may have ended the other copy while it wrote
+    files = list(table.segments.files().paths)
+    assert duckdb.sql(f"select count(*), count(distinct id) from read_parquet({files})").fetchall() == [(40_000,) * 2]
+    assert {str(one) for one in (path / "Fact").rglob("*.parquet")} == set(files)
 
 
 def test_an_executor_killed_in_the_middle(cluster, driver, orders, rows):

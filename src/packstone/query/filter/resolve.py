@@ -64,11 +64,17 @@ _Made = TypeVar("_Made")
 
 def resolve(expression: Expression, schema: pa.Schema, *, zone: str = "UTC") -> Expression:
     """Resolve every literal; the filter stays true for the same rows. ``zone`` turns local times into instants."""
-    found = text_to_zone(zone)
-    if found is None:
-        raise InvalidInputError(f"{zone!r} is not a time zone; use a region such as Europe/Berlin.", zone=zone)
+    found = read_zone(zone)
     check_size(expression)
     return _Resolver(schema, found).resolve(expression)
+
+
+def read_zone(text: str) -> tzinfo:
+    """The time zone of this name; InvalidInputError if there is none."""
+    found = text_to_zone(text)
+    if found is None:
+        raise InvalidInputError(f"{text!r} is not a time zone; use a region such as Europe/Berlin.", zone=text)
+    return found
 
 
 def check_size(expression: Expression) -> None:

@@ -25,7 +25,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from packstone.errors import CommitUnknownError, ConflictError, InvalidInputError, UnavailableError, storage_sentence
+from packstone.errors import (
+    CommitUnknownError,
+    ConflictError,
+    CorruptionError,
+    InvalidInputError,
+    UnavailableError,
+    storage_sentence,
+)
 from packstone.query.scan.blocklet_scan import find_positions
 from packstone.query.scan.caches import process_caches
 from packstone.query.scan.read_split import check_pushed
@@ -77,6 +84,11 @@ def delete_matching(
                 return report
             with contextlib.suppress(RowsChangedError):
                 return replace(report, version=_commit(io, table, finder.drafts))
+    except FileNotFoundError as error:  # of the newest version, which `clean` leaves alone
+        name = str(error.filename or error)
+        raise CorruptionError(
+            f"{name} is missing, but {table} needs it; restore it from a copy. Nothing was deleted.", file=name
+        ) from error
     except OSError as error:
         raise UnavailableError(f"{storage_sentence(error)} Nothing was deleted.", table=table) from error
     raise ConflictError(

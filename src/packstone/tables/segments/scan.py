@@ -112,14 +112,18 @@ class SegmentSource:
 
     @classmethod
     def find_added(cls, io: FileIO, path: str, versions: range) -> tuple[Self, ...]:
-        """Return the loads of all versions but the first of a range, without rows that were deleted in the range."""
+        """Return the loads of all versions but the first of a range, without rows that were deleted in the range.
+
+        A load is in progress in the version before the one that publishes it. A segment that is live again after
+        `restore` is not, and its rows were added before.
+        """
         before = _read(io, path, versions[0])
         found: list[TableStatus] = []
         latest: dict[EntryKey, StatusEntry] = {}
         for version in versions[1:]:
             status = _read(io, path, version)
-            known = {entry.id for entry in before.live}
-            new = tuple(entry for entry in status.live if entry.id not in known and not entry.id.merges)
+            loading = {entry.key for entry in before.loading}
+            new = tuple(entry for entry in status.live if entry.key in loading)
             if new:
                 found.append(replace(status, entries=new, running=()))
             latest.update((entry.key, entry) for entry in status.live)
