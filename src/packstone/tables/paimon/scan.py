@@ -636,9 +636,9 @@ def _read_stats(stats: SimpleStats, fields: Sequence[DataField]) -> Iterable[tup
     lows, highs = decode_row(stats.min_values, types), decode_row(stats.max_values, types)
     counts = stats.null_counts if stats.null_counts and len(stats.null_counts) == len(types) else (None,) * len(types)
     for field, low, high, nulls in zip(fields, lows, highs, counts, strict=True):
-        if _is_nan(low) or _is_nan(high):  # Java orders NaN last, so a NaN bound says nothing of other values
-            low = high = None  # noqa: PLW2901 - unknown
-        yield field.id, _Facts(low=low, high=high, nulls=nulls, type=field.type)
+        # Java orders NaN last, so a NaN bound says nothing of other values.
+        known = (None, None) if _is_nan(low) or _is_nan(high) else (low, high)
+        yield field.id, _Facts(low=known[0], high=known[1], nulls=nulls, type=field.type)
 
 
 def _is_nan(value: object) -> bool:
