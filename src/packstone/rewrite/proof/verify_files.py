@@ -35,7 +35,7 @@ from packstone.rewrite.formats.parquet_scan import scan_file
 from packstone.rewrite.proof.ordered_digest import digest_batches
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     import pyarrow.parquet as pq
 
@@ -118,29 +118,20 @@ def _shape_of_kind(io: FileIO, path: str, kind: FooterKind) -> _Shape:
     return found
 
 
-def all_rows(
-    io: FileIO,
-    paths: Sequence[str],
-    *,
-    columns: list[str] | None = None,
-    on_open: Callable[[pq.ParquetFile, str], None] | None = None,
-    checks_text: bool = False,
-) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of all files, or some of their fields; UnreadableFileError if a footer states another row count.
+def all_rows(io: FileIO, paths: Sequence[str], *, checks_text: bool = False) -> Iterator[pa.RecordBatch]:
+    """Yield the rows of all files; UnreadableFileError if a footer states another row count.
 
-    ``on_open`` is called with each file when it is opened. With ``checks_text``, invalid text makes a file unreadable.
+    With ``checks_text``, invalid text makes a file unreadable.
     """
     row_bytes = 0
     for path in paths:
         with open_parquet(io, path, coerce_int96_timestamp_unit="us") as file:
-            if on_open is not None:
-                on_open(file, path)
             rows = 0
             row_bytes = decoded_row_bytes(io, file, path, known=row_bytes)
-            batches = read_batches(file, path, batch_rows=batch_rows_for(row_bytes), columns=columns)
+            batches = read_batches(file, path, batch_rows=batch_rows_for(row_bytes))
             if checks_text:
                 batches = _with_text_checked(batches, path)
-            for batch in _lossless_batches(io, path, file, batches=batches, columns=columns, row_bytes=row_bytes):
+            for batch in _lossless_batches(io, path, file, batches=batches, row_bytes=row_bytes):
                 rows += batch.num_rows
                 yield batch
             if rows != file.metadata.num_rows:
@@ -161,11 +152,10 @@ def _lossless_batches(
     file: pq.ParquetFile,
     *,
     batches: Iterator[pa.RecordBatch],
-    columns: list[str] | None,
     row_bytes: int,
 ) -> Iterator[pa.RecordBatch]:
     """Yield the rows, with INT96 columns twice: in microseconds and in nanoseconds (see ``parquet_footer``)."""
-    int96 = [path for path in int96_columns(file) if columns is None or path.split(".", 1)[0] in columns]
+    int96 = int96_columns(file)
     if not int96:
         yield from batches
         return

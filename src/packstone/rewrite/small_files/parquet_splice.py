@@ -86,7 +86,6 @@ from packstone.rewrite.small_files.spliced_file import (
     MergedStatistics,
     SplicedChunk,
     SplicedFile,
-    encoded_fields,
     field_of,
     read_encoded,
     read_footer,
@@ -130,10 +129,9 @@ _BLOOM_FPP: Final = 0.01
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SplicePlan:
-    """What to copy or recode and what to encode again."""
+    """What to copy or recode; the other columns are encoded again."""
 
     spliced: tuple[int, ...]  # numbers of columns, counted as in the footer
-    encoded_fields: tuple[str, ...]  # names of top-level fields
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -253,7 +251,7 @@ def _choose_fields(first: pq.ParquetFile, survey: _Survey) -> SplicePlan:
     spliced_bytes = sum(survey.plain_bytes[leaf] for leaf in spliced)
     if spliced_bytes * 100 < _MIN_COPIED_PCT * survey.all_bytes or not spliced:
         raise CannotSpliceError(f"less than {_MIN_COPIED_PCT} % of the bytes could be copied or recoded")
-    return SplicePlan(spliced=spliced, encoded_fields=encoded_fields(first, spliced))
+    return SplicePlan(spliced=spliced)
 
 
 # ---- the inputs ----

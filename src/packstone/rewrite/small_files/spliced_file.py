@@ -685,14 +685,3 @@ def field_of(file: pq.ParquetFile, leaf: int) -> str:
     """Name the top-level field that a column belongs to (names contain no dots, see ``_check_schema``)."""
     path: str = file.metadata.schema.column(leaf).path
     return path.split(".", 1)[0]
-
-
-def leaves_of(file: pq.ParquetFile, name: str) -> list[int]:
-    """Number the columns of a top-level field."""
-    return [leaf for leaf in range(file.metadata.num_columns) if field_of(file, leaf) == name]
-
-
-def encoded_fields(file: pq.ParquetFile, copied: Sequence[int]) -> tuple[str, ...]:
-    """Name the fields of which not every column was copied."""
-    rest = sorted(set(range(file.metadata.num_columns)) - set(copied))
-    return tuple(dict.fromkeys(field_of(file, leaf) for leaf in rest))
