@@ -27,7 +27,7 @@ from packstone.rewrite.proof import verify_statistics
 from packstone.rewrite.small_files import parquet_splice as splice_plan
 from packstone.rewrite.small_files.merge_unit import run_unit
 from packstone.rewrite.small_files.parquet_splice import plan_splice
-from packstone.rewrite.small_files.spliced_file import CannotSpliceError
+from packstone.rewrite.small_files.spliced_file import CannotSpliceError, read_footer
 from packstone.storage.local import LocalFileIO
 from packstone.tables.hive import journal
 
@@ -305,6 +305,23 @@ def test_a_statement_that_cannot_be_checked_fails_its_unit_only(folder, monkeypa
     (skip,) = outcome.skipped
     assert (skip.what, skip.kind) == ("p=1", SkipKind.FAILED)
     assert skip.why.startswith("What the column word of the merged file states could not be checked (ArrowNotImpl")
+
+
+@pytest.mark.parametrize("verify", list(Verify))
+def test_one_bound_is_too_long_to_be_stated(folder, verify):
+    """PyArrow states the shorter bound alone, also in a column that a splice encodes: such files are merged."""
+    text = pa.array([None, "a" * 10, "b" * 9000, *["b" * 20] * 1500])
+    for at in range(3):
+        table = pa.table({"id": pa.array(range(at, at + len(text))), "text": text})
+        pq.write_table(table, folder / f"{at}.parquet", use_dictionary=["text"] if at else [])
+
+    output = merged(folder, verify=verify)
+
+    check_readers(folder, output)
+    with LocalFileIO().open_input(str(output)) as source:
+        (_, chunk) = read_footer(source)[4][1].items[0][1][1].items
+    assert 6 in chunk[3][1][12][1]
+    assert 5 not in chunk[3][1][12][1]
 
 
 def test_files_of_polars(folder):
