@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
+from footer_edit import edit_footer
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -23,6 +24,7 @@ from packstone.model.files import FileEntry, Permissions
 from packstone.model.outcome import SkipKind, Status
 from packstone.model.unit import How, UnitSpec, UnitStatus, Verify
 from packstone.rewrite.formats.parquet_pages import walk_pages
+from packstone.rewrite.formats.parquet_thrift import I64
 from packstone.rewrite.proof import verify_statistics
 from packstone.rewrite.small_files import parquet_splice as splice_plan
 from packstone.rewrite.small_files.merge_unit import run_unit
@@ -322,6 +324,34 @@ def test_one_bound_is_too_long_to_be_stated(folder, verify):
         (_, chunk) = read_footer(source)[4][1].items[0][1][1].items
     assert 6 in chunk[3][1][12][1]
     assert 5 not in chunk[3][1][12][1]
+
+
+def state_no_dictionary(footer):
+    """State that dictionaries begin at 0 where there are none, as some writers do."""
+    for group in footer[4][1].items:
+        for chunk in group[1][1].items:
+            chunk[3][1].setdefault(11, (I64, 0))
+            ordered = sorted(chunk[3][1].items())
+            chunk[3][1].clear()
+            chunk[3][1].update(ordered)
+
+
+@pytest.mark.parametrize("encoding", ["PLAIN", "DELTA_LENGTH_BYTE_ARRAY"])
+@pytest.mark.parametrize("files", [3, 40])
+def test_a_dictionary_that_begins_at_0_is_none(folder, encoding, files):
+    """A chunk without a dictionary is digested from its first page, in one file and in many."""
+    for at in range(files):
+        text = pa.array([f"{at} {number}" * (1 + 200 * (files < 40)) for number in range(1500)])
+        table = pa.table({"id": pa.array(range(at, at + 1500)), "text": text})
+        path = folder / f"{at:02}.parquet"
+        pq.write_table(table, path, use_dictionary=["id"], column_encoding={"text": encoding})
+        if at != 1:
+            edit_footer(path, state_no_dictionary)
+
+    result = run(folder)
+
+    assert result.status is UnitStatus.WRITTEN, result.message
+    assert read(result.outputs[0].path).equals(read(*sorted(folder.iterdir())))
 
 
 def test_files_of_polars(folder):
