@@ -326,6 +326,23 @@ def test_one_bound_is_too_long_to_be_stated(folder, verify):
     assert 5 not in chunk[3][1][12][1]
 
 
+@pytest.mark.parametrize("has_nulls", [False, True])
+@pytest.mark.parametrize("coded", [(), (0,)])
+def test_a_dictionary_that_no_page_uses(folder, has_nulls, coded):
+    """PyArrow writes plain pages after the dictionary if its entries are not unique; a splice leaves it out."""
+    for at in range(3):
+        codes = [None if has_nulls and number % 7 == 0 else number % 3 for number in range(1500)]
+        entries = pa.array(["a", "b", "c" if at in coded else "a"])
+        text = pa.DictionaryArray.from_arrays(pa.array(codes, pa.int32()), entries)
+        table = pa.table({"id": pa.array(range(at, at + 1500)), "text": text})
+        pq.write_table(table, folder / f"{at}.parquet", store_schema=False)
+        chunk = pq.read_metadata(folder / f"{at}.parquet").row_group(0).column(1)
+        assert chunk.has_dictionary_page
+        assert ("RLE_DICTIONARY" in chunk.encodings) == (at in coded)
+
+    check_readers(folder, merged(folder))
+
+
 def state_no_dictionary(footer):
     """State that dictionaries begin at 0 where there are none, as some writers do."""
     for group in footer[4][1].items:
