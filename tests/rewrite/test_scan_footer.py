@@ -161,6 +161,21 @@ def test_damage_is_refused_as_by_a_full_read(monkeypatch, shapes):
     assert passed > 100
 
 
+@pytest.mark.parametrize("depth", [6, 7, 14, 15, 16, 40])
+def test_deeply_nested_columns_are_read(depth):
+    """The lists of levels in size statistics have a longer head from 15 levels on."""
+    kind = pa.int32()
+    for _ in range(depth):
+        kind = pa.struct([("a", kind)])
+    value = None
+    for _ in range(depth):
+        value = {"a": value}
+    for values in ([value], [value, None]):
+        out = io.BytesIO()
+        pq.write_table(pa.table({"x": pa.array(values, kind)}), out)
+        assert scan_footer(pa.BufferReader(out.getvalue()), "a file").rows == len(values)
+
+
 def test_a_codec_of_a_later_parquet_is_refused_after_files_with_known_ones():
     """What was learned from good files does not hide that a column chunk names another codec."""
     write = by_pyarrow(store_schema=False)

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
+from footer_edit import edit_footer
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -23,11 +24,12 @@ from packstone.model.files import FileEntry, Permissions
 from packstone.model.outcome import SkipKind, Status
 from packstone.model.unit import How, UnitSpec, UnitStatus, Verify
 from packstone.rewrite.formats.parquet_pages import walk_pages
+from packstone.rewrite.formats.parquet_thrift import I64
 from packstone.rewrite.proof import verify_statistics
 from packstone.rewrite.small_files import parquet_splice as splice_plan
 from packstone.rewrite.small_files.merge_unit import run_unit
 from packstone.rewrite.small_files.parquet_splice import plan_splice
-from packstone.rewrite.small_files.spliced_file import CannotSpliceError
+from packstone.rewrite.small_files.spliced_file import CannotSpliceError, read_footer
 from packstone.storage.local import LocalFileIO
 from packstone.tables.hive import journal
 
@@ -305,6 +307,68 @@ def test_a_statement_that_cannot_be_checked_fails_its_unit_only(folder, monkeypa
     (skip,) = outcome.skipped
     assert (skip.what, skip.kind) == ("p=1", SkipKind.FAILED)
     assert skip.why.startswith("What the column word of the merged file states could not be checked (ArrowNotImpl")
+
+
+@pytest.mark.parametrize("verify", list(Verify))
+def test_one_bound_is_too_long_to_be_stated(folder, verify):
+    """PyArrow states the shorter bound alone, also in a column that a splice encodes: such files are merged."""
+    text = pa.array([None, "a" * 10, "b" * 9000, *["b" * 20] * 1500])
+    for at in range(3):
+        table = pa.table({"id": pa.array(range(at, at + len(text))), "text": text})
+        pq.write_table(table, folder / f"{at}.parquet", use_dictionary=["text"] if at else [])
+
+    output = merged(folder, verify=verify)
+
+    check_readers(folder, output)
+    with LocalFileIO().open_input(str(output)) as source:
+        (_, chunk) = read_footer(source)[4][1].items[0][1][1].items
+    assert 6 in chunk[3][1][12][1]
+    assert 5 not in chunk[3][1][12][1]
+
+
+@pytest.mark.parametrize("has_nulls", [False, True])
+@pytest.mark.parametrize("coded", [(), (0,)])
+def test_a_dictionary_that_no_page_uses(folder, has_nulls, coded):
+    """PyArrow writes plain pages after the dictionary if its entries are not unique; a splice leaves it out."""
+    for at in range(3):
+        codes = [None if has_nulls and number % 7 == 0 else number % 3 for number in range(1500)]
+        entries = pa.array(["a", "b", "c" if at in coded else "a"])
+        text = pa.DictionaryArray.from_arrays(pa.array(codes, pa.int32()), entries)
+        table = pa.table({"id": pa.array(range(at, at + 1500)), "text": text})
+        pq.write_table(table, folder / f"{at}.parquet", store_schema=False)
+        chunk = pq.read_metadata(folder / f"{at}.parquet").row_group(0).column(1)
+        assert chunk.has_dictionary_page
+        assert ("RLE_DICTIONARY" in chunk.encodings) == (at in coded)
+
+    check_readers(folder, merged(folder))
+
+
+def state_no_dictionary(footer):
+    """State that dictionaries begin at 0 where there are none, as some writers do."""
+    for group in footer[4][1].items:
+        for chunk in group[1][1].items:
+            chunk[3][1].setdefault(11, (I64, 0))
+            ordered = sorted(chunk[3][1].items())
+            chunk[3][1].clear()
+            chunk[3][1].update(ordered)
+
+
+@pytest.mark.parametrize("encoding", ["PLAIN", "DELTA_LENGTH_BYTE_ARRAY"])
+@pytest.mark.parametrize("files", [3, 40])
+def test_a_dictionary_that_begins_at_0_is_none(folder, encoding, files):
+    """A chunk without a dictionary is digested from its first page, in one file and in many."""
+    for at in range(files):
+        text = pa.array([f"{at} {number}" * (1 + 200 * (files < 40)) for number in range(1500)])
+        table = pa.table({"id": pa.array(range(at, at + 1500)), "text": text})
+        path = folder / f"{at:02}.parquet"
+        pq.write_table(table, path, use_dictionary=["id"], column_encoding={"text": encoding})
+        if at != 1:
+            edit_footer(path, state_no_dictionary)
+
+    result = run(folder)
+
+    assert result.status is UnitStatus.WRITTEN, result.message
+    assert read(result.outputs[0].path).equals(read(*sorted(folder.iterdir())))
 
 
 def test_files_of_polars(folder):

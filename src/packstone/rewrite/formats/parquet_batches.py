@@ -130,7 +130,7 @@ def check_expansion(io: FileIO, path: str, file: pq.ParquetFile) -> int:
             for chunk in _text_chunks(file, group):
                 size_bytes = chunk.total_uncompressed_size
                 dense_bytes += _check(path, chunk, size_bytes, limit_bytes=_MAX_GROUP_BYTES, beside=dense_bytes)
-                if chunk.has_dictionary_page:
+                if chunk.dictionary_page_offset:  # 0 if there is none, in files of some writers
                     mean, longest = _entry_bytes(io, path, chunk.path_in_schema, group=number)
                     _check(path, chunk, chunk.num_values * mean, limit_bytes=_MAX_TEXT_BYTES)
                     total_bytes += chunk.num_values * mean

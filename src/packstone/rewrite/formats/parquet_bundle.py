@@ -114,7 +114,7 @@ class FileBundle:
                 number += 1
                 for leaf in range(metadata.num_columns):
                     chunk = group.column(leaf)
-                    at = chunk.dictionary_page_offset if chunk.has_dictionary_page else chunk.data_page_offset
+                    at = chunk.dictionary_page_offset or chunk.data_page_offset  # 0: no dictionary
                     places.append((at, at + chunk.total_compressed_size))
             bounds = [begin, *(bound for place in sorted(places) for bound in place), end]
             if bounds != sorted(bounds):

@@ -651,16 +651,15 @@ def _chunk_pattern(*, width_bytes: int, definition: int, repetition: int) -> re.
     ) % {b"b": bound, b"v": _V}
     counted = rb"\x15%b\x15%b\x15%b\x00" % (_V, _V, _V)
     encodings = b"(?:%b)" % b"|".join(re.escape(list_head(n)) + b"(?:%b){%d}" % (counted, n) for n in range(1, 9))
-    levels = [
-        rb"(?:\x06|%b(?:%b){%d})" % (re.escape(bytes([n << 4 | 6])), _V, n) for n in (repetition + 1, definition + 1)
-    ]
+    lists = [(n, re.escape(bytes([min(n, _SHORT_LIST) << 4 | 6]))) for n in (repetition + 1, definition + 1)]
+    levels = [rb"(?:\x06|%b(?:%b){%d})" % (head, _V, n) for n, head in lists]
     strings = rb"\x16%(v)b(?:\x19%(r)b(?:\x19%(d)b)?|\x29%(d)b)?|" if is_text else b""
     sizes = (b"(?:" + strings + rb"\x29%(r)b(?:\x19%(d)b)?|\x39%(d)b)?\x00") % {
         b"v": _V,
         b"r": levels[0],
         b"d": levels[1],
     }
-    if max(repetition, definition) + 1 >= _SHORT_LIST:
+    if max(repetition, definition) + 1 >= _SHORT_LIST:  # longer heads: such sizes are read in full
         sizes = b"(?!)"
     return re.compile(
         # Values, bytes, compressed bytes, first data page.

@@ -80,6 +80,7 @@ _FORMATS: Final = {_BOOLEAN: "<?", _INT32: "<i", _INT64: "<q", _FLOAT: "<f", _DO
 _FLOATS: Final = frozenset({_FLOAT, _DOUBLE})
 _CODEC_NAMES: Final = {1: "snappy", 2: "gzip", 4: "brotli", 6: "zstd", 7: "lz4_raw"}
 _TAIL_BYTES: Final = 8
+_STATED_BYTES: Final = 4096  # PyArrow states no longer bounds, but the shorter one of two
 # Of the values that are hashed at once, which fit the cache.
 _GATHERED_BYTES: Final = 1 << 18
 _HASHED_ROWS: Final = 1 << 14
@@ -515,10 +516,20 @@ class _ChunkCheck:
         if any(older in stated and stated[older] != stated.get(newer) for newer, older in _BOUNDS):
             raise _WrongError("the bounds of the older form differ from the others")
         if found is None:
-            if any(field in stated for fields in _BOUNDS for field in fields):
-                raise _WrongError("one bound is stated without the other")
+            for at, (newer, _) in enumerate(_BOUNDS):
+                if newer in stated:
+                    self._check_single_bound(stated[newer][1], at)
             return
         self._check_bounds(found, [_merged_bounds(self._inputs, leaf)], rows=None)
+
+    def _check_single_bound(self, bound: bytes, at: int) -> None:
+        """Check the least value (0) or the greatest (1); the other may be missing only if it is too long."""
+        actual = self._values.bounds(None) if self._leaf.kind == _BYTES else None
+        other = None if actual is None else actual[1 - at]
+        if not isinstance(other, bytes) or len(other) <= _STATED_BYTES:
+            raise _WrongError("one bound is stated without the other")
+        if actual is None or bound != actual[at]:
+            raise _WrongError(f"the bound {bound!r} is not that of the values")
 
     def _check_bounds(
         self, found: tuple[bytes, bytes], known: list[tuple[bytes, bytes] | None], *, rows: tuple[int, int] | None

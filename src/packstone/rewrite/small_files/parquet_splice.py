@@ -549,7 +549,7 @@ class _Splicer:
         pages = []
         for piece in group.pieces:
             page = piece.dictionaries[leaf]
-            if page is None or piece.orders[leaf] == _NULLS:
+            if page is None or not piece.orders[leaf].startswith("D"):  # no page uses it
                 pages.append((b"", 0))
                 continue
             with blame_file(piece.path, "has a broken data page"):
@@ -606,6 +606,8 @@ class _Splicer:
                 merged.plain, body, entries=len(merged.entries), encoding=first.encoding, has_crc=first.crc is not None
             )
             chunk.put_dictionary(header, body, plain_bytes=len(merged.plain), encoding=first.encoding)
+        if merged is None and any(piece.dictionaries[leaf] is not None for piece in group.pieces):
+            chunk.is_copied = False  # a dictionary that no page uses is left out, so the bytes are not the same
         for at, piece in enumerate(group.pieces):
             with blame_file(piece.path, "has a broken data page"):
                 if piece.orders[leaf] == _NULLS:

@@ -320,7 +320,9 @@ def _check_columns(metadata: pq.FileMetaData, copied: Sequence[int], path: str) 
 
 
 def _chunk_bytes(file: _OpenFile, chunk: pq.ColumnChunkMetaData) -> pa.Buffer:
-    file.source.seek(chunk.dictionary_page_offset if chunk.has_dictionary_page else chunk.data_page_offset)
+    data_offset, dictionary_offset = chunk.data_page_offset, chunk.dictionary_page_offset
+    # Some writers state 0 if there is no dictionary.
+    file.source.seek(min(dictionary_offset, data_offset) if dictionary_offset else data_offset)
     data = file.source.read_buffer(chunk.total_compressed_size)
     if data.size < chunk.total_compressed_size:
         raise UnreadableFileError(f"{file.path} ends before the last page that its footer lists.", file=file.path)
