@@ -371,6 +371,28 @@ def test_a_dictionary_that_begins_at_0_is_none(folder, encoding, files):
     assert read(result.outputs[0].path).equals(read(*sorted(folder.iterdir())))
 
 
+@pytest.mark.parametrize("version", ["1.0", "2.0"])
+@pytest.mark.parametrize("unused", ["first", "last"])
+@pytest.mark.parametrize("size", [1_501, 1_504])
+def test_bloom_filters_have_no_unused_categories(folder, version, unused, size):
+    """Entries that no row uses are in no filter, also if a page's last group of codes is filled up with their code."""
+    words = ["a", "b", "c"]
+    for at in range(FILES):
+        entries = [f"unused{at}", *words] if unused == "first" else [*words, f"unused{at}"]
+        codes = [None if n % 7 == 0 else n * n % 3 + (unused == "first") for n in range(size)]
+        words_of = pa.DictionaryArray.from_arrays(pa.array(codes, pa.int32()), pa.array(entries))
+        pq.write_table(
+            pa.table({"word": words_of, "id": range(size)}), folder / f"{at}.parquet", data_page_version=version,
+            bloom_filter_options={"word": {"ndv": 10, "fpp": 0.01}},
+        )  # fmt: skip
+    output = merged(folder)
+    assert read(output).to_pylist() == read(*sorted(folder.iterdir())).to_pylist()
+    assert pq.read_metadata(output).row_group(0).column(0).bloom_filter_offset is not None
+    assert duckdb.sql(f"select count(*) from read_parquet('{output}') where word = 'b'").fetchall() == [
+        (sum(n % 7 > 0 and n * n % 3 == 1 for n in range(size)) * FILES,)
+    ]
+
+
 def test_files_of_polars(folder):
     """What Polars writes is merged, and read by all."""
     for at in range(FILES):

@@ -208,6 +208,26 @@ def recode(data: bytes, at: int, new: Codes, *, bits: int, count: Callable[[], i
     return head + _join_runs(runs, fresh, new, bits=bits)
 
 
+def find_codes(data: bytes, at: int, *, count: int) -> Codes:
+    """The different codes of the ``count`` values of a page, whose codes begin at ``at``."""
+    bits = data[at]
+    if bits > _MAX_BITS:
+        raise ValueError(f"a page has codes of {bits} bits")
+    runs, packed = _read_runs(data, at + 1, bits)
+    codes = unpack(b"".join(packed), bits, -sum(length for length, _ in runs if length < 0))
+    found = [np.empty(0, np.uint64)]
+    begin = 0
+    for length, code in runs:
+        take = min(count, length if length > 0 else -length * _GROUP)  # the last group may be longer than the values
+        count -= take
+        if length < 0:
+            found.append(codes[begin : begin + take].astype(np.uint64))
+            begin -= length * _GROUP
+        elif take:
+            found.append(np.array([code], np.uint64))
+    return np.unique(np.concatenate(found))
+
+
 def _read_runs(data: bytes, at: int, bits: int) -> tuple[list[tuple[int, int]], list[bytes]]:
     """List the runs as (length, code), or (-groups, 0) for packed ones, adjacent ones as one; and what was packed."""
     runs: list[tuple[int, int]] = []

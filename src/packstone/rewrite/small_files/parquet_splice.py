@@ -51,7 +51,13 @@ import pyarrow.parquet as pq
 from packstone.errors import UnreadableFileError
 from packstone.rewrite.blame_file import blame_file
 from packstone.rewrite.formats.parquet_batches import batch_rows_for, decoded_row_bytes, read_batches
-from packstone.rewrite.formats.parquet_codes import MergedDictionary, count_level, merge_dictionaries, recode
+from packstone.rewrite.formats.parquet_codes import (
+    MergedDictionary,
+    count_level,
+    find_codes,
+    merge_dictionaries,
+    recode,
+)
 from packstone.rewrite.formats.parquet_file_writer import InputBounds, float_leaves, read_input_bounds
 from packstone.rewrite.formats.parquet_footer import (
     find_int96_unit,
@@ -583,12 +589,22 @@ class _Splicer:
         return reasons
 
     def _bloom_filter(self, group: _Group, leaf: int, merged: MergedDictionary | None) -> bytes | None:
-        """The filter for all values of the column, which are those of its dictionary; None if it cannot be made."""
+        """The filter for all values of the column; None if it cannot be made."""
         if merged is None or group.orders[leaf] != _ONLY_CODED or not can_write("bloom_filter_options"):
             return None
         if self._columns[leaf].physical_type in _FLOATS and not all(_has_bloom_filter(group, leaf)):
             return b""  # see ``bloom_columns_of``
-        return _bloom_filter(merged.entries)
+        return _bloom_filter(self._used_entries(group, leaf, merged))
+
+    def _used_entries(self, group: _Group, leaf: int, merged: MergedDictionary) -> pa.Array:
+        """The entries of a dictionary that occur as values: those of Arrow's categories need not."""
+        is_used = np.zeros(len(merged.entries), bool)
+        for at, piece in enumerate(group.pieces):
+            codec = self._codec(piece, leaf)
+            with blame_file(piece.path, "has a broken data page"):
+                for page in piece.pages[leaf] if piece.orders[leaf] == _ONLY_CODED else ():
+                    is_used[merged.codes[at].take(codec.find_codes(page, piece.data[leaf]).view(np.int64))] = True
+        return merged.entries if is_used.all() else merged.entries.take(pa.array(np.flatnonzero(is_used)))
 
     def _codec(self, piece: _Piece, leaf: int) -> _Codec:
         return _Codec(piece.inputs[leaf].chunk.compression, self._zstd_level, self._columns[leaf])
@@ -746,6 +762,13 @@ class _Codec:
                 continue
             count = self._value_counter(page, plain)
             self._put(chunk, page, data, plain=recode(plain, begin, new, bits=bits, count=count), begin=begin)
+
+    def find_codes(self, page: Page, data: memoryview) -> np.ndarray[Any, np.dtype[np.uint64]]:
+        """The different codes of a page with codes."""
+        plain, begin = self.open(page, data)
+        if begin == len(plain):
+            return np.empty(0, np.uint64)
+        return find_codes(plain, begin, count=self._value_counter(page, plain)())
 
     def put_nulls(self, chunk: SplicedChunk, piece: _Piece, leaf: int, *, bits: int | None) -> None:
         """Append pages of nothing but nulls, as pages with codes of some width or as plain ones."""
