@@ -11,7 +11,6 @@ import decimal
 import json
 import os
 import random
-import re
 import struct
 import tempfile
 import time
@@ -30,6 +29,7 @@ from packstone.runs import clock as run_clock
 from packstone.runs.engine import InlineEngine
 from packstone.runs.liveness import ProcessIdentity
 from packstone.storage.faulty import FaultyFileIO
+from packstone.storage.fileio import INCOMPLETE_NAME, incomplete_path
 from packstone.storage.local import LocalFileIO
 from packstone.tables.segments.delete_rows import delete_matching
 from packstone.tables.segments.format.columns import parse_columns, to_arrow
@@ -69,7 +69,6 @@ ROW_FILTERS = (
     ("id = 77", lambda row: False),
     ("true", lambda row: True),
 )
-_HALF_NAME = ".new-" + "h" * 8  # as the local store names a file that is not whole yet
 
 
 _MEMORY = "/dev/shm"  # noqa: S108 - only folders of random names are made in it
@@ -141,7 +140,7 @@ class CrashingFileIO(FaultyFileIO):
             act()
         if self._how == "kill half" and torn is not None:
             with contextlib.suppress(FileNotFoundError):
-                Path(path).with_name(_HALF_NAME).write_bytes(torn[: len(torn) // 2])
+                Path(incomplete_path(path)).write_bytes(torn[: len(torn) // 2])
         if self._how.startswith("kill"):
             self._is_dead = True
             raise Died
@@ -559,12 +558,13 @@ class SegmentModel:
         unnamed |= set(self._names("history")) - {name for one in kept for name in one["history_files"]}
         assert not unnamed, f"lists that nobody names: {unnamed}"
         names = [path.name for path in self.lake.path.rglob("*")]
-        assert [name for name in names if re.fullmatch(r"\.new-\w{8}", name)] == []
+        assert [name for name in names if INCOMPLETE_NAME.fullmatch(name)] == []
 
     def _names(self, folder):
         """What is in a folder, but for halves of files: those are given a day, and looked for at the end."""
         path = self.lake.path / "Metadata" / folder
-        return sorted(one.name for one in path.iterdir() if one.name != _HALF_NAME) if path.exists() else []
+        names = [one.name for one in path.iterdir()] if path.exists() else []
+        return sorted(name for name in names if not INCOMPLETE_NAME.fullmatch(name))
 
 
 def make_rows(seed, count):

@@ -2,16 +2,20 @@
 
 import os
 import shutil
+import signal
 import socket
+import subprocess
+import sys
 import threading
 import time
 from pathlib import Path
 
 import pytest
+from patience import patient
 
 from packstone.errors import CorruptionError
 from packstone.model.files import Permissions
-from packstone.storage.fileio import MAX_WHOLE_BYTES, EntryKind
+from packstone.storage.fileio import INCOMPLETE_NAME, MAX_WHOLE_BYTES, EntryKind
 from packstone.storage.local import LocalFileIO
 
 NOBODY = 65_534
@@ -27,6 +31,25 @@ def open_to_all(tmp_path):
             break
         above.chmod(0o755)
     return folder
+
+
+@pytest.mark.parametrize("method", ["write_new", "replace"])
+def test_what_a_kill_inside_a_write_leaves_has_a_known_name(tmp_path, method):
+    """A real signal in the middle of a write (SIGXFSZ, at a size limit): a cleanup recognises the half by its name."""
+    program = """
+import resource, signal, sys
+from packstone.storage.local import LocalFileIO
+signal.signal(signal.SIGXFSZ, signal.SIG_DFL)
+resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
+getattr(LocalFileIO(), sys.argv[1])(sys.argv[2], bytes(3000))
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program, method, tmp_path / "record"], check=False, timeout=patient(60)
+    )
+    assert done.returncode == -signal.SIGXFSZ
+    (half,) = tmp_path.iterdir()
+    assert (half.stat().st_size, bool(INCOMPLETE_NAME.fullmatch(half.name))) == (1000, True)
 
 
 def test_of_many_processes_exactly_one_writes(children, tmp_path):

@@ -21,6 +21,7 @@ from enum import StrEnum
 from itertools import count
 from typing import TYPE_CHECKING, Any, Final
 
+from packstone.storage.fileio import incomplete_path
 from packstone.storage.local import LocalFileIO
 
 if TYPE_CHECKING:
@@ -28,9 +29,6 @@ if TYPE_CHECKING:
 
     from packstone.model.files import Permissions
     from packstone.storage.fileio import Capabilities, Entry, FileIO
-
-
-_HALF: Final = "halfhalf"  # stores on local disks and HDFS write a file under such a name before they rename it
 
 
 class Action(StrEnum):
@@ -171,7 +169,7 @@ class FaultyFileIO:
 
     def _inject(self, fault: Fault, path: str, torn: bytes | None) -> None:
         if fault.action is Action.KILL_INSIDE and torn is not None:
-            self._inner.replace(f"{posixpath.dirname(path)}/.new-{_HALF}", torn[: len(torn) // 2])
+            self._inner.replace(incomplete_path(path), torn[: len(torn) // 2])
         if fault.action in (Action.KILL, Action.KILL_INSIDE):
             os.kill(os.getpid(), signal.SIGKILL)
         if fault.action is Action.TEAR and torn is not None:

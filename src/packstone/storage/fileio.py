@@ -8,6 +8,9 @@ kills the process at a chosen one; the crash tests run over all of them.
 
 from __future__ import annotations
 
+import os
+import posixpath
+import re
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Final, Protocol, Self
@@ -22,6 +25,7 @@ PRIVATE: Final = Permissions(mode=0o700)  # of a folder that only its owner may 
 # The largest records are the status of a segment table (200 bytes a segment) and the intent of a swap (300 bytes a
 # file); Paimon's manifests have 8 MB. A larger file is not a record, and must not fill the memory.
 MAX_WHOLE_BYTES: Final = 256 << 20
+INCOMPLETE_NAME: Final = re.compile(r"\.new-[0-9a-f]{16}")  # the names that `incomplete_path` makes
 _MAY_READ_FILE: Final = 0o644
 _OWNER_ENTERS: Final = 0o700
 _OWNER_WRITES: Final = 0o600
@@ -208,6 +212,11 @@ def file_mode(folder: int, most: int = _MAY_READ_FILE) -> int:
 def without_group(mode: int) -> int:
     """The mode if the group cannot be set: group members get only the permissions of all users."""
     return (mode & ~_GROUP) | (mode & 0o007) << 3
+
+
+def incomplete_path(path: str) -> str:
+    """Return a new name beside a file, for its bytes until all are written; a killed process leaves such a file."""
+    return f"{posixpath.dirname(path)}/.new-{os.urandom(8).hex()}"
 
 
 def list_entries(io: FileIO, folder: str) -> tuple[Entry, ...]:

@@ -32,6 +32,7 @@ from packstone.storage.fileio import (
     check_whole_size,
     file_mode,
     folder_mode,
+    incomplete_path,
     without_group,
 )
 from packstone.storage.hdfs_connection import (
@@ -305,7 +306,7 @@ class HdfsFileIO:
     def _write_aside(self, path: str, data: bytes) -> str:
         """Write a temporary file; if no DataNode is available, or one dies meanwhile, retry under another name."""
         for wait_seconds in (*_ASIDE_WAITS_SECONDS, None):
-            aside = f"{posixpath.dirname(path)}/.new-{os.urandom(4).hex()}"
+            aside = incomplete_path(path)
             try:
                 with self._create(aside, overwrite=False, block_bytes=_RECORD_BLOCK_BYTES) as file:
                     file.write(data)

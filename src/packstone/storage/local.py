@@ -30,6 +30,7 @@ from packstone.storage.fileio import (
     check_whole_size,
     file_mode,
     folder_mode,
+    incomplete_path,
     without_group,
 )
 
@@ -273,8 +274,7 @@ def _kind(mode: int) -> EntryKind:
 
 
 def _write_aside(path: str, data: bytes, *, durable: bool) -> str:
-    at = os.path.dirname(path)
-    aside = f"{at}/.new-{os.urandom(8).hex()}"
+    at, aside = os.path.dirname(path), incomplete_path(path)
     handle = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     try:
         left = memoryview(data)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from packstone.errors import CorruptionError, RefusedError, UnavailableError, storage_sentence
 from packstone.model.sizes import format_bytes
-from packstone.storage.fileio import abandon_output
+from packstone.storage.fileio import abandon_output, incomplete_path
 from packstone.storage.location import scheme_of
 
 if TYPE_CHECKING:
@@ -51,8 +51,7 @@ def check_exclusive(io: FileIO, folder: str, *, what: str) -> None:
 
 def _creates_once(io: FileIO, folder: str) -> bool:
     io.make_dirs(folder)
-    # Named like an incomplete file of a local store, so that a cleanup of the folder recognises it.
-    probe = f"{folder}/.new-{os.urandom(4).hex()}"
+    probe = incomplete_path(f"{folder}/probe")  # such a name, so that a cleanup of the folder recognises it
     io.write_new(probe, b"first")
     try:
         io.write_new(probe, b"second")

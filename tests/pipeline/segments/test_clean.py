@@ -13,6 +13,7 @@ from packstone.errors import ConflictError, CorruptionError
 from packstone.pipeline.table import Table
 from packstone.runs.clock import now_ms, system_clock
 from packstone.runs.liveness import LEASE_SECONDS, ProcessIdentity
+from packstone.storage.fileio import incomplete_path
 from packstone.storage.local import LocalFileIO
 from packstone.tables.segments.clean import plan_clean, remove_expired
 from packstone.tables.segments.format.edits import SegmentFacts, finish_load
@@ -295,7 +296,8 @@ def test_a_damaged_segment_file_keeps_its_segment(lake):
 def test_what_killed_commits_left_goes_after_a_day(lake):
     """Lists that no version names and halves of files; young ones stay, a commit may be about to name them."""
     names = ["Metadata/retired/0123456789abcdef-0.json", "Metadata/history/0123456789abcdef-0.json"]
-    names += ["Metadata/entries/0123456789abcdef-0.json", "Metadata/status/.new-abcd1234", "Metadata/retired/notes.txt"]
+    names += ["Metadata/entries/0123456789abcdef-0.json", incomplete_path("Metadata/status/1.json")]
+    names += ["Metadata/retired/notes.txt"]
     for name in names:
         (lake.path / name).write_bytes(b"{}")
     assert not clean_later(lake, days=0.9).metadata

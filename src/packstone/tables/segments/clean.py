@@ -37,7 +37,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from packstone.errors import CorruptionError, PackstoneError, RefusedError
 from packstone.model.sizes import format_bytes, plural
-from packstone.storage.fileio import EntryKind
+from packstone.storage.fileio import INCOMPLETE_NAME, EntryKind
 from packstone.tables.segments.format.commit import commit_edit
 from packstone.tables.segments.format.edits import Change, cleaned, mark_cleaning
 from packstone.tables.segments.format.layout import (
@@ -98,7 +98,6 @@ _SAFE_AGE_MS: Final = DAY_MS
 _MINUTE_MS: Final = 60_000
 _LIST_NAME: Final = re.compile(r"[0-9a-f]{16}-\d+\.json")  # the names that commits give their lists
 _DELETE_NAME: Final = re.compile(r"[0-9.]+_[0-9a-f]{16}-\d+\.json")  # the names that deletes give their files
-_PARTIAL_NAME: Final = re.compile(r"\.new-\w{8}")  # the name of an incomplete file in storage/local.py and hdfs.py
 _CLEAN_RACES: Final = 20
 _SHOWN_PATHS: Final = 10
 
@@ -408,7 +407,7 @@ def _unnamed_metadata(io: FileIO, table: str, named: frozenset[str], *, before_m
     for folder, pattern in (
         *((folder, _LIST_NAME) for folder in _list_folders(table)),
         (deletes_folder(table), _DELETE_NAME),
-        *((folder, _PARTIAL_NAME) for folder in _own_folders(table)),
+        *((folder, INCOMPLETE_NAME) for folder in _own_folders(table)),
     ):
         for entry in _list(io, folder):
             is_old = entry.mtime_ns // 1_000_000 < before_ms
