@@ -15,9 +15,11 @@ import pytest
 from patience import patient
 
 from packstone.history.schema import METADATA
+from packstone.history.spool import VARIABLE, PendingRecord, user_spool
 from packstone.history.sqlite_file import find_file, history_key, record_run, rows_by_table
 from packstone.history.store import open_history
 from packstone.model.run_record import RunFacts, RunRecord, SkipRecord, UnitRecord
+from packstone.runs.liveness import ProcessIdentity
 
 START = datetime(2025, 6, 1, 20, 0, 0, tzinfo=timezone(timedelta(hours=2)))
 
@@ -129,8 +131,17 @@ def test_a_relative_address_has_the_key_of_the_absolute_one(monkeypatch, tmp_pat
     assert history_key("sqlite:///h.db") == history_key(f"sqlite:///{tmp_path}/h.db") == f"sqlite:///{Path.cwd()}/h.db"
 
 
-def test_a_compaction_does_without_sqlalchemy(tmp_path, url):
-    """Importing it takes longer than merging a few files; the run is recorded all the same."""
+@pytest.mark.parametrize("waiting", ["nothing", "another history's"])
+def test_a_compaction_does_without_sqlalchemy(tmp_path, url, waiting, monkeypatch):
+    """Importing it takes longer than merging a few files; the run is recorded, whatever waits for other histories."""
+    monkeypatch.setenv(VARIABLE, str(tmp_path / "waiting"))
+    if waiting != "nothing":
+        user_spool().write(
+            PendingRecord(
+                run="20240101T000000-abcdef", history="sqlite:////other.db", command="compact", family="hive",
+                table="/t", strategy="small-files", started_at=START, user="u", process=ProcessIdentity.mine(),
+            )
+        )  # fmt: skip
     for at in range(6):
         pq.write_table(pa.table({"id": [at]}), tmp_path / f"{at}.parquet")
     program = (

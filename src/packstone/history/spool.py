@@ -99,10 +99,12 @@ class PendingRecords:
                 if entry.history == history:
                     yield entry
 
-    def has_others(self, run: str) -> bool:
-        """Whether there are entries besides that of a run; True also if that cannot be found out."""
+    def has_others(self, run: str, *, history: str) -> bool:
+        """Whether a history has entries besides that of a run; True also if that cannot be found out."""
         try:
-            return any(entry.name != f"{run}{_ENDING}" for entry in self.io.list_dir(self.folder))
+            if all(entry.name == f"{run}{_ENDING}" for entry in self.io.list_dir(self.folder)):
+                return False  # without reading it: it may have thousands of units
+            return any(entry.run != run or entry.restored for entry in self.list_entries(history))
         except FileNotFoundError:
             return False
         except (OSError, PackstoneError):

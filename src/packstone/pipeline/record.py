@@ -101,7 +101,8 @@ class Recorder:
         run = facts.run.run
         if self.url is None:
             return None
-        if not any(spool.has_others(run) for spool in self._spools) and record_run(self.url, facts):
+        key = history_key(self.url)
+        if not any(spool.has_others(run, history=key) for spool in self._spools) and record_run(self.url, facts):
             return None
         return self.write(lambda history: history.record_run(facts.run, facts.units, facts.skips), run=run)
 
