@@ -74,6 +74,16 @@ class Tally:
     is_whole: bool = False  # nothing is left to do
     is_interrupted: bool = False
 
+    def note_interrupt(self, root: str) -> None:
+        """Note that the run on the table in ``root`` was interrupted; a second note changes nothing."""
+        if not self.is_interrupted:
+            self.is_interrupted = True
+            self.note_stop(root, "The run was interrupted before it finished.")
+
+    def note_stop(self, root: str, why: str) -> None:
+        """Note why the run ended early, so that it counts as failed or partial."""
+        self.skipped.append(Skipped(what=root, why=why, kind=SkipKind.FAILED))
+
 
 @dataclass(frozen=True, slots=True)
 class _Stage(Generic[PlanT, UnitT, OutputT]):
@@ -115,18 +125,18 @@ class Compaction(Generic[PlanT, UnitT, OutputT]):
             self.tally.is_whole = True
         except Exception as error:
             if is_interruption(error):
-                self._note_interrupt()
+                self.tally.note_interrupt(self.table.root)
                 return
             if not isinstance(error, (PackstoneError, OSError)):
                 raise
             stop = error if isinstance(error, PackstoneError) else UnavailableError(storage_sentence(error))
             if not self.tally.units:
                 raise stop from error
-            self._note_stop(f"The run stopped before its end. {stop.message}")
+            self.tally.note_stop(self.table.root, f"The run stopped before its end. {stop.message}")
         except Interrupted:
-            self._note_interrupt()
+            self.tally.note_interrupt(self.table.root)
         except KeyboardInterrupt:  # from a notebook, which must receive it too
-            self._note_interrupt()
+            self.tally.note_interrupt(self.table.root)
             raise
         finally:
             if self._claimed:  # parts that were waiting for another pass
@@ -137,13 +147,6 @@ class Compaction(Generic[PlanT, UnitT, OutputT]):
         self.table.release(plans, self.run, unfinished=unfinished)
         for plan in plans:
             self._claimed.pop(plan.part, None)
-
-    def _note_interrupt(self) -> None:
-        self.tally.is_interrupted = True
-        self._note_stop("The run was interrupted before it finished.")
-
-    def _note_stop(self, why: str) -> None:
-        self.tally.skipped.append(Skipped(what=self.table.root, why=why, kind=SkipKind.FAILED))
 
     def _run_rounds(self, plans: Callable[[int], Iterator[PlanT | Skipped]]) -> None:
         for number in count(1):
