@@ -217,7 +217,8 @@ def _run_each(
         except PackstoneError as error:
             if interrupting_signal() is not None:
                 raise
-            click.echo(f"packstone: {plain_text(error.message)}", err=True)
+            named = error.message if table in error.message else f"{short_path(table)}: {error.message}"
+            click.echo(f"packstone: {plain_text(named)}", err=True)
             is_conflict, is_refused = isinstance(error, ConflictError), isinstance(error, RefusedError)
             status = Status.CONFLICT if is_conflict else Status.REFUSED if is_refused else Status.FAILED
             answers.append({"format_version": 1, "table": table, "status": status, "message": error.message})
