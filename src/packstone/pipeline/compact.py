@@ -2,7 +2,7 @@
 
 ::
 
-    for number in 1, 2, …:                          rounds; the last is the one that offers nothing
+    for number in 1, 2, …:                          ends with a round without plans
         for wave in waves(plans(number)):           hours, budget, limits of a wave
             works = room and claim                  parts that another run holds are left out
             while units := units(works):            stage after stage: run, prove
@@ -212,7 +212,7 @@ class Compaction(Generic[PlanT, UnitT, OutputT]):
             self._skip(part, who, SkipKind.CONFLICT)
 
     def _run_wave(self, wave: list[Work[PlanT, UnitT, OutputT]]) -> list[Work[PlanT, UnitT, OutputT]]:
-        """Write, prove and publish a wave; return the works that need another pass."""
+        """Write, prove and publish a wave; return the parts that need another pass."""
         self._waves += 1
         following: list[Work[PlanT, UnitT, OutputT]] = []
         self._stage, self._is_written = None, False
@@ -464,7 +464,7 @@ class Compaction(Generic[PlanT, UnitT, OutputT]):
                 self._leave(work, commit.failed[work.part])
 
     def _leave(self, work: Work[PlanT, UnitT, OutputT], why: str) -> None:
-        """Release a part whose commit may be half-done; what was staged for it stays."""
+        """Release a part whose commit may be incomplete; keep its staged files."""
         self._skip(work.part, why, SkipKind.FAILED)
         self._open.remove(work)
         self.run.keep_staging = True
@@ -573,7 +573,7 @@ class Admission(Generic[PlanT, UnitT, OutputT]):
     def admit(self, work: Work[PlanT, UnitT, OutputT]) -> tuple[bool, str]:
         """Cut a work to the rest of the budget.
 
-        Return whether anything of it is admitted, and why not all of it is ("" if all is).
+        Return whether anything of it is admitted, and the reason if part of it is not (empty otherwise).
         """
         stop = self._why_stop()
         if stop is not None:

@@ -143,8 +143,8 @@ def _draw(console: Any, rows: list[tuple[str, Option]]) -> None:
     from rich.text import Text
 
     for name, option in rows:
-        value = option.value or ("" if name.startswith("--set") else "—")
-        line = Text(f"{name}={value}" if name.startswith("--set") else f"{name} {value}", style="bold")
+        value = f"{'=' if name.startswith('--set') else ' '}{option.value}" if option.value else "  not set"
+        line = Text(f"{name}{value}", style="bold")
         if option.default and option.value != option.default:
             line.append(f"  set by the table; default: {option.default}", style="not bold dim")
         console.print(line)

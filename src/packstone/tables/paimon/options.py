@@ -35,7 +35,7 @@ class PaimonOptions(Options):
         one_of(*_GENERATIONS),
         default="2.1",
         shown="2.1",
-        text=f"Paimon version whose rules of universal compaction count: {', '.join(_GENERATIONS)}.",
+        text=f"Use the universal-compaction rules of this Paimon version: {', '.join(_GENERATIONS)}.",
     )
     buckets: tuple[tuple[int, int], ...] = ()  # only these: ranges, both ends included; empty: all
     overrides: tuple[tuple[str, str], ...] = ()  # table options for this run only

@@ -139,7 +139,10 @@ class TableOptions:
         text="Hour of the day at which offpeak-ratio stops counting; -1: none.",
     )
     offpeak_ratio_pct: int = _option(
-        parse_int, "compaction.offpeak-ratio", default=0, text="Size ratio in off-peak hours, in percent."
+        parse_int,
+        "compaction.offpeak-ratio",
+        default=0,
+        text="Percentage added to compaction.size-ratio in off-peak hours.",
     )
     optimization_interval_ms: int | None = _option(
         parse_duration_ms,
@@ -176,7 +179,7 @@ class TableOptions:
         "write-only",
         "write.compaction-skip",
         default=False,
-        text="Whether writers of the table leave compaction to others.",
+        text="Writers of this table do not compact.",
     )
 
     # Append tables.
@@ -187,7 +190,7 @@ class TableOptions:
         parse_int,
         "compaction.file-num-limit",
         default=100_000,
-        text="Append tables: look at no more than this many files in one round.",
+        text="Append tables: consider at most this many files per round.",
     )
     delete_ratio_threshold: float = _option(
         parse_float,
@@ -199,7 +202,7 @@ class TableOptions:
         parse_memory,
         "source.split.open-file-cost",
         default=4 * _MB,
-        text="Append tables: size that a file counts with at least when files are packed.",
+        text="Append tables: add this to the size of each file when files are packed.",
     )
 
     # Which row of a key wins.
