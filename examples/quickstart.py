@@ -17,7 +17,7 @@ def main(path: str, *, inline: bool) -> None:
     table = packstone.open(path)
 
     health = table.health()
-    print(f"{health.files} files, {health.ideal_files} would do: score {health.score}")
+    print(f"{health.files} files, {health.ideal_files} would be enough: score {health.score}")
     for hazard in health.hazards:
         print(f"  {hazard.name} in {hazard.where}")
 

@@ -56,11 +56,10 @@ def test_headers_delimiters_and_locations(metastore, reader):
     assert elsewhere.name == "dt=2026-01-01/hour=4"
 
 
-def test_buckets_orders_skew_and_archives(reader):
+def test_buckets_orders_and_archives(reader):
     """What makes files mean more than their rows is reported."""
     bucketed = reader.find_table("sales", "bucketed").storage
     assert (bucketed.bucket_count, bucketed.bucket_columns, bucketed.sort_columns) == (4, ("id",), ("name",))
-    assert reader.find_table("sales", "skewed").storage.skewed_columns == ("id",)
     archived = list(reader.list_partitions(reader.find_table("sales", "archived")))
     assert [one.is_archived for one in archived] == [False, True]
     assert reader.find_table("sales", "a_view").kind == "VIRTUAL_VIEW"

@@ -80,7 +80,7 @@ def test_rows_stay(live):
 
 
 def test_facts_through_spark_are_those_of_the_database(live):
-    """Formats, SerDes, parameters, locations, keys, buckets, skew and shared folders, of all tables and partitions."""
+    """Formats, SerDes, parameters, locations, keys, buckets and shared folders, of all tables and partitions."""
     assert live["facts"] == {"differ": [], "plan": [6, 1]}
 
 

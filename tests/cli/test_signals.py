@@ -11,7 +11,9 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from paimon_lake import PaimonLake
 from patience import patient
+from segment_lake import SegmentLake
 
 from packstone.runs.interrupts import Interrupted, interruptible
 from packstone.storage.faulty import FaultyFileIO
@@ -134,6 +136,35 @@ def test_an_interruption_is_told_once(packstone, lake, monkeypatch):
     assert (done.code, done.err) == (143, "packstone: Interrupted: nothing was changed; run the command again.\n")
     lines = [line.rstrip() for line in done.out.splitlines()]
     assert lines == [f"failed  {lake.table}", "failed  The run was interrupted before it finished."]
+
+
+@pytest.mark.parametrize("family", ["hive", "paimon", "segments"])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interruption_before_the_first_part(packstone, tmp_path, monkeypatch, family, number):
+    """A run that is interrupted while it begins has failed, and the history lists it: it is not `nothing-to-do`."""
+    table = tmp_path / "t"
+    if family == "hive":
+        (table / "dt=1").mkdir(parents=True)
+        for at in range(2):
+            pq.write_table(pa.table({"id": [at]}), table / "dt=1" / f"{at}.parquet")
+    elif family == "paimon":
+        PaimonLake(table).create(bucket=1)
+    else:
+        SegmentLake(table).create()
+
+    class Stop(FaultyFileIO):
+        def _step(self, name, path, act, *, torn=None):
+            super()._step(name, path, act, torn=torn)
+            if path.endswith("/run.json"):  # the first record of a run on the table
+                signal.raise_signal(number)
+
+    monkeypatch.setattr("packstone.pipeline.table.open_store", lambda _: Stop(LocalFileIO()))
+    done = packstone("compact", table, "--format", "json")
+    assert (done.code, done.json["status"], done.json["interrupted"]) == (128 + number, "failed", number.name)
+    assert done.err == "packstone: Interrupted: nothing was changed; run the command again.\n"
+    (run,) = packstone("history", "--format", "json").json["runs"]
+    assert (run["command"], run["status"]) == ("compact", "failed")
+    assert "interrupted" in run["message"]
 
 
 def test_an_interruption_among_tables_names_the_table(packstone, lake, monkeypatch):

@@ -31,7 +31,7 @@ def test_quickstart_merges_proves_and_takes_back(demo, quiet_env):
     names = sorted(path.name for path in demo.table.rglob("*.parquet"))
     done = run(quiet_env, "quickstart.py", demo.table, "--inline")
     assert done.returncode == 0, done.stderr
-    assert "405 files, 9 would do: score 2" in done.stdout
+    assert "405 files, 9 would be enough: score 2" in done.stdout
     assert "committed: 372 -> 8 files" in done.stdout  # the partitions of the plan only
     assert "0 problems" in done.stdout
     assert sorted(path.name for path in demo.table.rglob("*.parquet")) == names

@@ -128,6 +128,24 @@ def test_the_json_has_them_all(packstone, root):
     assert (failure["status"], failure["tables"]) == ("failed", [f"{root}/customers", f"{root}/orders"])
 
 
+def test_tables_of_other_programs_are_told_apart(packstone, root):
+    """They are not among the tables that can be given, and the sentence says what each of them is."""
+    files(root / "events").joinpath("_delta_log").mkdir()
+    done = packstone("compact", root)
+    assert "holds 2 tables: customers, orders. Give one of them. Others are left alone: events is a Delta" in done.err
+    for name in ("customers", "orders"):
+        shutil.rmtree(root / name)
+    assert "holds 1 table of other programs: events is a Delta Lake table; use" in packstone("compact", root).err
+
+
+def test_an_error_names_its_table(packstone, root, tmp_path):
+    """With --each an error about options says which table it is for, as those before and after it may be planned."""
+    seg = root / "seg"
+    packstone("segments", "create", seg, "--schema", "id long")
+    done = packstone("plan", root, "--each", "--ids", "1")
+    assert (done.code, done.err.startswith(f"packstone: {seg}: --ids goes with --strategy custom")) == (2, True)
+
+
 def test_the_python_api(root):
     """`packstone.open` raises what the command says, with the paths as a fact."""
     with pytest.raises(SeveralTablesError, match="holds 2 tables: customers, orders") as caught:

@@ -81,7 +81,6 @@ SERDES: Final = _table("SERDES", "SERDE_ID", "SLIB")
 SERDE_PARAMS: Final = _table("SERDE_PARAMS", "SERDE_ID", "PARAM_KEY", "PARAM_VALUE")
 BUCKETING_COLS: Final = _table("BUCKETING_COLS", "SD_ID", "BUCKET_COL_NAME", "INTEGER_IDX")
 SORT_COLS: Final = _table("SORT_COLS", "SD_ID", "COLUMN_NAME", "INTEGER_IDX")
-SKEWED_COL_NAMES: Final = _table("SKEWED_COL_NAMES", "SD_ID", "SKEWED_COL_NAME", "INTEGER_IDX")
 
 
 PAGE: Final = 2_000
@@ -244,7 +243,6 @@ def _storages(connection: Connection, rows: Sequence[RowMapping]) -> list[Storag
     ids = [row[SDS.c.sd_id] for row in rows]
     bucketed = _columns(connection, BUCKETING_COLS, ids)
     sorted_by = _columns(connection, SORT_COLS, ids)
-    skewed = _columns(connection, SKEWED_COL_NAMES, ids)
     return [
         StorageFacts(
             location=row[SDS.c.location] or "",
@@ -254,7 +252,6 @@ def _storages(connection: Connection, rows: Sequence[RowMapping]) -> list[Storag
             bucket_count=max(0, row[SDS.c.num_buckets] or 0),
             bucket_columns=bucketed[row[SDS.c.sd_id]],
             sort_columns=sorted_by[row[SDS.c.sd_id]],
-            skewed_columns=skewed[row[SDS.c.sd_id]],
         )
         for row in rows
     ]

@@ -284,11 +284,7 @@ _DELIMITERS: Final = ("line.delim", "textinputformat.record.delimiter")
 
 def refuse_table(table: TableFacts) -> str | None:
     """Return why a table must not be merged, as words that follow its name, or None if it may be merged."""
-    for rule in _RULES:
-        why = rule(table)
-        if why is not None:
-            return why
-    return None
+    return next((why for rule in _RULES if (why := rule(table)) is not None), None)
 
 
 def refuse_named_partition(table: TableFacts, partition: PartitionFacts) -> str | None:

@@ -224,7 +224,7 @@ def _gap(outcome: Outcome) -> str:
     if outcome.versions:
         return ""
     swaps = len({unit.partition for unit in outcome.units})
-    return f"; readers' gap {format_duration(outcome.reader_gap_ms / 1000 / max(1, swaps))} a partition"
+    return f"; readers' gap {format_duration(outcome.reader_gap_ms / 1000 / max(1, swaps))} per partition"
 
 
 def _versions(outcome: Outcome) -> str:

@@ -2,9 +2,9 @@
 
 Items describe the table, and the answer describes the table after the pick in the same grammar::
 
-    merge trees   LEVEL:SIZE                                  0:1  L5:10
-    segments      ID[:MB][@DAY][=STATUS][+major][+external]   0  0.1:300@5  3=streaming
-    files         MB[xCOUNT]                                  10x20  0.5
+    merge trees   LEVEL:SIZE                                              0:1  L5:10
+    segments      ID[:MB][@DAY][=STATUS][+major][+external][-DELETED%]   0  0.1:300@5  3=streaming
+    files         MB[xCOUNT]                                              10x20  0.5
 """
 
 from __future__ import annotations

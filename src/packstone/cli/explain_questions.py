@@ -157,7 +157,16 @@ class Megabytes(click.ParamType[Decimal]):
         return number
 
 
-_AT_LEAST_0 = click.IntRange(min=0)
+def option(name: str, text: str, kind: Any = None, **more: Any) -> click.Option:
+    """Return an option of a strategy; its help shows a default that is not 0."""
+    return click.Option([name], type=kind, help=text, **{"show_default": bool(more.get("default")), **more})
+
+
+def count_option(name: str, text: str, *, least: int | None = 0, **more: Any) -> click.Option:
+    """Return an option whose value is a whole number, at least ``least``."""
+    return option(name, text, int if least is None else click.IntRange(min=least), metavar="N", **more)
+
+
 _SOME_MB = Megabytes(least="0.000001")
 _append = AppendOptions()
 
@@ -167,168 +176,95 @@ GROUPS: tuple[tuple[str, tuple[str, ...], tuple[click.Option, ...]], ...] = (
         "Merge trees (universal, force-up-level0, full)",
         TREE,
         (
-            click.Option(
-                ["--levels"],
-                type=click.IntRange(min=2),
-                metavar="N",
-                help="Set the number of levels.  [default: trigger + 1]",
+            count_option("--levels", "Set the number of levels.  [default: trigger + 1]", least=2),
+            count_option("--max-size-amp-pct", "Allow at most this space amplification, in percent.", default=200),
+            count_option(
+                "--size-ratio-pct", "Allow this difference in size between neighbouring runs, in percent.", default=1
             ),
-            click.Option(
-                ["--max-size-amp-pct"],
-                type=_AT_LEAST_0,
-                metavar="N",
-                default=200,
-                show_default=True,
-                help="Allow at most this space amplification, in percent.",
-            ),
-            click.Option(
-                ["--size-ratio-pct"],
-                type=_AT_LEAST_0,
-                metavar="N",
-                default=1,
-                show_default=True,
-                help="Allow this difference in size between neighbouring runs, in percent.",
-            ),
-            click.Option(
-                ["--trigger"],
-                type=click.IntRange(min=1),
-                metavar="N",
-                default=5,
-                show_default=True,
-                help="Start to merge at this number of runs.",
-            ),
-            click.Option(
-                ["--rules"],
-                type=click.Choice([generation.value for generation in Generation]),
+            count_option("--trigger", "Start to merge at this number of runs.", least=1, default=5),
+            option(
+                "--rules",
+                "Use the ratio rule of this Paimon version.",
+                click.Choice([generation.value for generation in Generation]),
                 default=Generation.V2_1.value,
-                show_default=True,
-                help="Use the ratio rule of this Paimon version.",
             ),
-            click.Option(
-                ["--offpeak-ratio"], type=_AT_LEAST_0, metavar="N", default=0, help="Add this to --size-ratio-pct."
-            ),
-            click.Option(
-                ["--early-total"],
-                type=_AT_LEAST_0,
-                metavar="N",
-                help="Merge all runs if their total size is below this.",
-            ),
-            click.Option(
-                ["--early-incremental"],
-                type=_AT_LEAST_0,
-                metavar="N",
-                help="Merge all runs if more than this size is outside the top level.",
-            ),
-            click.Option(
-                ["--early-interval-ms"],
-                type=_AT_LEAST_0,
-                metavar="N",
-                help="Merge all runs if the last full compaction is older than this.",
-            ),
-            click.Option(
-                ["--ms-since-full"],
-                type=_AT_LEAST_0,
-                metavar="N",
-                help="Assume that the last full compaction was this many milliseconds ago.",
-            ),
+            count_option("--offpeak-ratio", "Add this to --size-ratio-pct.", default=0),
+            count_option("--early-total", "Merge all runs if their total size is below this."),
+            count_option("--early-incremental", "Merge all runs if more than this size is outside the top level."),
+            count_option("--early-interval-ms", "Merge all runs if the last full compaction is older than this."),
+            count_option("--ms-since-full", "Assume that the last full compaction was this many milliseconds ago."),
         ),
     ),
     (
         "Segments (minor, major, custom)",
         SEGMENTS,
         (
-            click.Option(["--preserve"], type=int, metavar="N", default=0, help="Skip the newest N segments."),
-            click.Option(
-                ["--days"], type=int, metavar="N", default=0, help="Merge only segments loaded within N days; 0 is off."
-            ),
-            click.Option(
-                ["--days-rule"],
-                type=click.Choice([rule.value for rule in DaysRule]),
+            count_option("--preserve", "Skip the newest N segments.", least=None, default=0),
+            count_option("--days", "Merge only segments loaded within N days; 0 is off.", least=None, default=0),
+            option(
+                "--days-rule",
+                "Count the N days of --days between the segments (window) or back from today (recent).",
+                click.Choice([rule.value for rule in DaysRule]),
                 default=DaysRule.WINDOW.value,
-                show_default=True,
-                help="Count the N days of --days between the segments (window) or back from today (recent).",
             ),
-            click.Option(["--today"], type=int, metavar="DAY", help="Set today.  [default: the latest load day]"),
-            click.Option(["--as-coded"], is_flag=True, help="Answer as CarbonData does where Packstone differs."),
+            option("--today", "Set today.  [default: the latest load day]", int, metavar="DAY"),
+            option("--as-coded", "Answer as CarbonData does where Packstone differs.", is_flag=True),
         ),
     ),
     (
         "minor",
         ("minor",),
         (
-            click.Option(
-                ["--level-threshold"],
-                default="4,3",
-                show_default=True,
+            option(
+                "--level-threshold",
+                "Merge at this number of segments, level by level.",
                 metavar="N,N[,N]",
-                help="Merge at this number of segments, level by level.",
+                default="4,3",
             ),
-            click.Option(["--minor-size-mb"], type=int, metavar="N", help="Skip segments of this size or more."),
+            count_option("--minor-size-mb", "Skip segments of this size or more.", least=None),
         ),
     ),
     (
         "major",
         ("major",),
         (
-            click.Option(
-                ["--major-size-mb"],
-                type=int,
-                metavar="N",
-                default=DEFAULT_MAJOR_SIZE_MB,
-                show_default=True,
-                help="Keep merged segments below this size.",
+            count_option(
+                "--major-size-mb", "Keep merged segments below this size.", least=None, default=DEFAULT_MAJOR_SIZE_MB
             ),
         ),
     ),
-    ("custom", ("custom",), (click.Option(["--ids"], metavar="ID,ID...", help="Merge these segments."),)),
+    ("custom", ("custom",), (option("--ids", "Merge these segments.", metavar="ID,ID..."),)),
     (
         "Files (small-files, append)",
         ("small-files", "append"),
         (
-            click.Option(
-                ["--target-mb"],
-                type=_SOME_MB,
-                help="Write files of about this size.  [default: small-files 120, append 256]",
-            ),
-            click.Option(
-                ["--min-files"],
-                type=click.IntRange(min=1),
-                metavar="N",
-                default=5,
-                show_default=True,
-                help="Merge only if there are at least N files.",
-            ),
+            option("--target-mb", "Write files of about this size.  [default: small-files 120, append 256]", _SOME_MB),
+            count_option("--min-files", "Merge only if there are at least N files.", least=1, default=5),
         ),
     ),
     (
         "small-files",
         ("small-files",),
-        (
-            click.Option(
-                ["--threshold-mb"], type=_SOME_MB, default="120", show_default=True, help="Merge files below this size."
-            ),
-        ),
+        (option("--threshold-mb", "Merge files below this size.", _SOME_MB, default="120"),),
     ),
     (
         "append",
         ("append",),
         (
-            click.Option(
-                ["--open-cost-mb"],
-                type=Megabytes(least="0"),
+            option(
+                "--open-cost-mb",
+                "Add this to the size of each file, as the cost of opening it.",
+                Megabytes(least="0"),
                 default="4",
-                show_default=True,
-                help="Add this to the size of each file, as the cost of opening it.",
             ),
-            click.Option(
-                ["--small-ratio"],
-                type=click.FloatRange(0, 1),
+            option(
+                "--small-ratio",
+                "Merge files below this fraction of the target size.",
+                click.FloatRange(0, 1),
                 metavar="RATIO",
                 default=_append.small_ratio,
-                show_default=True,
-                help="Merge files below this fraction of the target size.",
             ),
-            click.Option(["--leftovers"], is_flag=True, help="Pack the remaining small files too."),
+            option("--leftovers", "Pack the remaining small files too.", is_flag=True),
         ),
     ),
 )

@@ -17,7 +17,15 @@ import click
 
 from packstone.cli.explain_answers import mb_number
 from packstone.cli.explain_questions import GROUPS as EXPLAINED
-from packstone.cli.explain_questions import SEGMENTS, TREE, GroupedCommand, Megabytes, build_question
+from packstone.cli.explain_questions import (
+    SEGMENTS,
+    TREE,
+    GroupedCommand,
+    Megabytes,
+    build_question,
+    count_option,
+    option,
+)
 from packstone.errors import InvalidInputError
 from packstone.model.sizes import MB, format_bytes, parse_duration, parse_mb
 from packstone.strategy.simulate import (
@@ -248,17 +256,14 @@ STRATEGIES = ("universal", "force-up-level0", "full", "minor", "major", "small-f
 KEYLESS = frozenset({"small-files", "append"})  # rows without keys: merging removes nothing
 _LEFT_OUT = {"ids", "today"}  # options of `explain` that make no sense over time
 _IN_MB = {
-    "early_total": click.Option(
-        ["--early-total"],
-        type=click.IntRange(min=0),
-        metavar="MB",
-        help="Merge all runs if their total size is below this.",
+    "early_total": option(
+        "--early-total", "Merge all runs if their total size is below this.", click.IntRange(min=0), metavar="MB"
     ),
-    "early_incremental": click.Option(
-        ["--early-incremental"],
-        type=click.IntRange(min=0),
+    "early_incremental": option(
+        "--early-incremental",
+        "Merge all runs if more than this size is outside the top level.",
+        click.IntRange(min=0),
         metavar="MB",
-        help="Merge all runs if more than this size is outside the top level.",
     ),
 }
 
@@ -299,47 +304,21 @@ def _explained_groups() -> tuple[tuple[str, tuple[click.Option, ...]], ...]:
 
 
 WHEN: tuple[click.Option, ...] = (
-    click.Option(
-        ["--compact-every"],
-        type=click.IntRange(min=0),
-        metavar="N",
-        default=1,
-        show_default=True,
-        help="Compact after every N-th load; 0 means never.",
-    ),
-    click.Option(["--one-round"], is_flag=True, help="Pick once each time, instead of until nothing is picked."),
+    count_option("--compact-every", "Compact after every N-th load; 0 means never.", default=1),
+    option("--one-round", "Pick once each time, instead of until nothing is picked.", is_flag=True),
 )
 ARRIVING: tuple[click.Option, ...] = (
-    click.Option(
-        ["--arrivals"],
-        type=click.IntRange(1, MAX_ARRIVALS),
-        metavar="N",
-        default=500,
-        show_default=True,
-        help="Simulate N loads.",
-    ),
-    click.Option(
-        ["--size"],
-        type=Sizes(),
-        default="10",
-        show_default=True,
-        help="Set the size of a load; several sizes are used in turn.",
-    ),
-    click.Option(
-        ["--update-pct"],
-        type=click.FloatRange(0, 100),
+    option("--arrivals", "Simulate N loads.", click.IntRange(1, MAX_ARRIVALS), metavar="N", default=500),
+    option("--size", "Set the size of a load; several sizes are used in turn.", Sizes(), default="10"),
+    option(
+        "--update-pct",
+        "Let P percent of each load overwrite older rows.",
+        click.FloatRange(0, 100),
         metavar="P",
         default=0.0,
         show_default=True,
-        help="Let P percent of each load overwrite older rows.",
     ),
-    click.Option(
-        ["--every"],
-        type=Seconds(),
-        default="3600",
-        show_default=True,
-        help="Set the time between two loads, also as 15m or 1h.",
-    ),
+    option("--every", "Set the time between two loads, also as 15m or 1h.", Seconds(), default="3600"),
 )
 # Heading and options; these options define a setting and may be used in --compare.
 SETTING_GROUPS = (("When", WHEN), *_explained_groups())

@@ -8,6 +8,7 @@ from typing import Any, Generic, Protocol
 
 from packstone.errors import CorruptionError, PackstoneError, RefusedError
 from packstone.model.outcome import UnitOutcome
+from packstone.model.sizes import format_bytes, plural
 from packstone.model.unit import OutputT
 from packstone.model.work import UnitT
 
@@ -204,7 +205,13 @@ class RestorePlan:
     bytes_restored: int
     is_whole: bool = True  # nothing of the run is left to undo afterwards
     note: str = ""  # what happens to the files that were published
-    detail: Any = field(default=None, compare=False)  # what the family needs to carry it out
+    detail: Any = field(default=None, compare=False, repr=False)  # what the family needs to carry it out
+
+    def __str__(self) -> str:
+        if not self.parts:
+            return f"run {self.run} of {self.table}: nothing to restore"
+        files = f"{plural(self.files_restored, 'file')} ({format_bytes(self.bytes_restored)}) restored"
+        return f"run {self.run} of {self.table}: {files}, {self.files_removed:,} removed"
 
     def to_json(self) -> dict[str, Any]:
         """The documented keys."""

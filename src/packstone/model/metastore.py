@@ -51,7 +51,6 @@ class StorageFacts:
     bucket_count: int = 0
     bucket_columns: tuple[str, ...] = ()
     sort_columns: tuple[str, ...] = ()
-    skewed_columns: tuple[str, ...] = ()
 
     @property
     def file_format(self) -> FileFormat:

@@ -2,7 +2,7 @@
 
 ::
 
-    for number in 1, 2, …:                          rounds; the last is the one that offers nothing
+    for number in 1, 2, …:                          ends with a round without plans
         for wave in waves(plans(number)):           hours, budget, limits of a wave
             works = room and claim                  parts that another run holds are left out
             while units := units(works):            stage after stage: run, prove
@@ -74,6 +74,16 @@ class Tally:
     is_whole: bool = False  # nothing is left to do
     is_interrupted: bool = False
 
+    def note_interrupt(self, root: str) -> None:
+        """Note that the run on the table in ``root`` was interrupted; a second note changes nothing."""
+        if not self.is_interrupted:
+            self.is_interrupted = True
+            self.note_stop(root, "The run was interrupted before it finished.")
+
+    def note_stop(self, root: str, why: str) -> None:
+        """Note why the run ended early, so that it counts as failed or partial."""
+        self.skipped.append(Skipped(what=root, why=why, kind=SkipKind.FAILED))
+
 
 @dataclass(frozen=True, slots=True)
 class _Stage(Generic[PlanT, UnitT, OutputT]):
@@ -115,18 +125,18 @@ class Compaction(Generic[PlanT, UnitT, OutputT]):
             self.tally.is_whole = True
         except Exception as error:
             if is_interruption(error):
-                self._note_interrupt()
+                self.tally.note_interrupt(self.table.root)
                 return
             if not isinstance(error, (PackstoneError, OSError)):
                 raise
             stop = error if isinstance(error, PackstoneError) else UnavailableError(storage_sentence(error))
             if not self.tally.units:
                 raise stop from error
-            self._note_stop(f"The run stopped before its end. {stop.message}")
+            self.tally.note_stop(self.table.root, f"The run stopped before its end. {stop.message}")
         except Interrupted:
-            self._note_interrupt()
+            self.tally.note_interrupt(self.table.root)
         except KeyboardInterrupt:  # from a notebook, which must receive it too
-            self._note_interrupt()
+            self.tally.note_interrupt(self.table.root)
             raise
         finally:
             if self._claimed:  # parts that were waiting for another pass
@@ -137,13 +147,6 @@ class Compaction(Generic[PlanT, UnitT, OutputT]):
         self.table.release(plans, self.run, unfinished=unfinished)
         for plan in plans:
             self._claimed.pop(plan.part, None)
-
-    def _note_interrupt(self) -> None:
-        self.tally.is_interrupted = True
-        self._note_stop("The run was interrupted before it finished.")
-
-    def _note_stop(self, why: str) -> None:
-        self.tally.skipped.append(Skipped(what=self.table.root, why=why, kind=SkipKind.FAILED))
 
     def _run_rounds(self, plans: Callable[[int], Iterator[PlanT | Skipped]]) -> None:
         for number in count(1):
@@ -209,7 +212,7 @@ class Compaction(Generic[PlanT, UnitT, OutputT]):
             self._skip(part, who, SkipKind.CONFLICT)
 
     def _run_wave(self, wave: list[Work[PlanT, UnitT, OutputT]]) -> list[Work[PlanT, UnitT, OutputT]]:
-        """Write, prove and publish a wave; return the works that need another pass."""
+        """Write, prove and publish a wave; return the parts that need another pass."""
         self._waves += 1
         following: list[Work[PlanT, UnitT, OutputT]] = []
         self._stage, self._is_written = None, False
@@ -461,7 +464,7 @@ class Compaction(Generic[PlanT, UnitT, OutputT]):
                 self._leave(work, commit.failed[work.part])
 
     def _leave(self, work: Work[PlanT, UnitT, OutputT], why: str) -> None:
-        """Release a part whose commit may be half-done; what was staged for it stays."""
+        """Release a part whose commit may be incomplete; keep its staged files."""
         self._skip(work.part, why, SkipKind.FAILED)
         self._open.remove(work)
         self.run.keep_staging = True
@@ -570,7 +573,7 @@ class Admission(Generic[PlanT, UnitT, OutputT]):
     def admit(self, work: Work[PlanT, UnitT, OutputT]) -> tuple[bool, str]:
         """Cut a work to the rest of the budget.
 
-        Return whether anything of it is admitted, and why not all of it is ("" if all is).
+        Return whether anything of it is admitted, and the reason if part of it is not (empty otherwise).
         """
         stop = self._why_stop()
         if stop is not None:

@@ -200,14 +200,12 @@ def _facts(outcome: Outcome, entry: PendingRecord) -> RunFacts:
 
 
 def _run_record(outcome: Outcome, entry: PendingRecord) -> RunRecord:
-    return RunRecord(
-        run=entry.run,
-        command=entry.command,
+    return replace(
+        _empty_record(entry),
         family=outcome.family,
         table=outcome.table,
         strategy=outcome.strategy,
         status=outcome.status.value,
-        started_at=entry.started_at,
         finished_at=now_utc(),
         files_before=outcome.files_before,
         files_after=outcome.files_after,
@@ -220,9 +218,6 @@ def _run_record(outcome: Outcome, entry: PendingRecord) -> RunRecord:
         swap_ms=outcome.reader_gap_ms,
         read_seconds_before=_total(outcome, "read_seconds_before"),
         read_seconds_after=_total(outcome, "read_seconds_after"),
-        host=entry.process.host,
-        user=entry.user,
-        packstone_version=VERSION,
         message=_message(outcome),
     )
 
@@ -360,6 +355,7 @@ def _from_published(empty: RunRecord, published: PublishedRun) -> RunFacts:
 
 
 def _empty_record(entry: PendingRecord) -> RunRecord:
+    """What is known of a run when it begins; it has failed unless its outcome says otherwise."""
     return RunRecord(
         run=entry.run,
         command=entry.command,

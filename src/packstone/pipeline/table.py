@@ -202,15 +202,14 @@ class Table:
                 outcome = self._compact(table, answer, request, begun=begun, tally=tally)
             except InvalidInputError:
                 raise  # invalid arguments are not recorded as a run
-            except KeyboardInterrupt:
-                if tally.units:
-                    begun.record(answer.done(tally, begun.run))
-                raise
             except BaseException as error:
                 if is_interruption(error):
-                    # Before the first part, or after the last: during the loop, the loop itself notes the interrupt.
-                    tally.is_interrupted |= not tally.is_whole
+                    if not tally.is_whole:
+                        tally.note_interrupt(table.root)  # before the first part: the loop has noted later ones
                     outcome = answer.done(tally, begun.run)
+                    if isinstance(error, KeyboardInterrupt):  # from a notebook, which must receive it too
+                        begun.record(outcome)
+                        raise
                 elif isinstance(error, PackstoneError):
                     begun.record_error(answer.empty(Status.FAILED), error)
                     raise

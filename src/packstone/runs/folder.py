@@ -507,7 +507,7 @@ def end_dead_runs(run: Run, *, is_half_done: Callable[[str], bool] = lambda _: F
         else:
             run.io.remove_tree(folders.folder(dead))
         if had_staging:
-            yield Recovered(run=dead, part="", action="staging files removed")
+            yield Recovered(run=dead, part="", action="remaining staging files removed")
 
 
 def remove_old_runs(run: Run) -> None:

@@ -222,7 +222,6 @@ def partition_facts(partition: Any, name: str) -> PartitionFacts:
 
 def _storage_facts(storage: Any) -> StorageFacts:
     serde = storage.getSerdeInfo()
-    skew = storage.getSkewedInfo()
     return StorageFacts(
         location=str(storage.getLocation() or ""),
         input_format=str(storage.getInputFormat() or ""),
@@ -231,7 +230,6 @@ def _storage_facts(storage: Any) -> StorageFacts:
         bucket_count=max(0, int(storage.getNumBuckets())),
         bucket_columns=tuple(str(one) for one in _each(storage.getBucketCols())),
         sort_columns=tuple(str(order.getCol()) for order in _each(storage.getSortCols())),
-        skewed_columns=tuple(str(one) for one in _each(skew.getSkewedColNames())) if skew is not None else (),
     )
 
 

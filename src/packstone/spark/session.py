@@ -85,7 +85,7 @@ class SparkHandle:
             self.spark.stop()
 
 
-def open_spark(settings: SparkSettings, *, app_name: str = "packstone") -> SparkHandle:
+def open_spark(settings: SparkSettings) -> SparkHandle:
     """Return the active session, or start one."""
     check_installed()
     from pyspark.sql import SparkSession
@@ -96,7 +96,7 @@ def open_spark(settings: SparkSettings, *, app_name: str = "packstone") -> Spark
     remote = settings.remote or (None if settings.master else os.environ.get("SPARK_REMOTE"))
     settings = replace(settings, log_path=_find_log(settings.log_path) if _starts_jvm(remote) else None)
     _prepare_environment(settings, is_local=_is_local(remote or settings.master or os.environ.get("SPARK_MASTER")))
-    builder = SparkSession.builder.appName(app_name)
+    builder = SparkSession.builder.appName("packstone")
     builder = builder.remote(remote) if remote else _classic(builder, settings)
     for key, value in settings.conf:
         builder = builder.config(key, value)

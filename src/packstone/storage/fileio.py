@@ -220,11 +220,16 @@ def incomplete_path(path: str) -> str:
 
 
 def list_entries(io: FileIO, folder: str) -> tuple[Entry, ...]:
-    """The entries of a folder; () if it does not exist."""
+    """The entries of a folder, by name; () if it does not exist."""
     try:
-        return tuple(io.list_dir(folder))
+        return tuple(sorted(io.list_dir(folder), key=lambda entry: entry.name))
     except (FileNotFoundError, NotADirectoryError):
         return ()
+
+
+def list_file_sizes(io: FileIO, folder: str) -> dict[str, int]:
+    """The size of each file in a folder, by its name; empty if the folder does not exist."""
+    return {entry.name: entry.size_bytes for entry in list_entries(io, folder) if entry.kind is not EntryKind.DIRECTORY}
 
 
 def check_whole_size(path: str, size_bytes: int) -> None:

@@ -73,6 +73,13 @@ def member_of(kind: type[EnumT]) -> Callable[[str], EnumT]:
     return lambda text: kind(one_of(*kind)(text))
 
 
+def find_strategy(kind: type[EnumT], name: str, *, title: str) -> EnumT:
+    """Return the strategy of a name; InvalidInputError for a name that tables of this kind do not have."""
+    if name not in tuple(kind):
+        raise InvalidInputError(f"{name} is not a strategy for {title}; use one of {', '.join(kind)}.")
+    return kind(name)
+
+
 def verify_option(text: str) -> Any:
     """Declare the field ``verify``, which every family has; ``text`` says what each mode compares."""
     return option("verify", member_of(Verify), default=Verify.CONTENT, shown="content", text=text)

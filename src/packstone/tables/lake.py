@@ -118,15 +118,28 @@ def check_one_table(io: FileIO, path: str) -> None:
     is_several = len(tables) >= _SEVERAL and not sample.has_data
     if not is_several and not any(table.is_certain for table in tables):
         return
-    names = [table.path.removeprefix(f"{path}/") for table in tables]
-    more = f" and {len(names) - _NAMED:,} more" if len(names) > _NAMED else ""
-    count = plural(len(tables), "table") if is_all else f"at least {plural(len(tables), 'table')}"
     raise SeveralTablesError(
-        f"{path} is not a table but holds {count}: {', '.join(names[:_NAMED])}{more}. Give one of them.",
+        _several_sentence(path, tables, is_all=is_all),
         path=path,
         tables=tuple(table.path for table in tables if not table.why_not),
         left_alone=tuple((table.path, table.why_not) for table in tables if table.why_not),
     )
+
+
+def _several_sentence(path: str, tables: tuple[FoundTable, ...], *, is_all: bool) -> str:
+    """Name the tables that can be given, and those of other programs with the reason."""
+    names = [table.path.removeprefix(f"{path}/") for table in tables if not table.why_not]
+    others = [f"{one.path.removeprefix(f'{path}/')} is {one.why_not}" for one in tables if one.why_not]
+    found = f"{path} is not a table but holds {'' if is_all else 'at least '}"
+    if not names:
+        return f"{found}{plural(len(others), 'table')} of other programs: {_first(others, '; ')}."
+    sentence = f"{found}{plural(len(names), 'table')}: {_first(names, ', ')}. Give one of them."
+    return f"{sentence} Others are left alone: {_first(others, '; ')}." if others else sentence
+
+
+def _first(names: list[str], separator: str) -> str:
+    more = f" and {len(names) - _NAMED:,} more" if len(names) > _NAMED else ""
+    return f"{separator.join(names[:_NAMED])}{more}"
 
 
 def check_listable(io: FileIO, path: str) -> None:

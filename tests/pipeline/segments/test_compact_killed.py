@@ -168,7 +168,7 @@ def test_a_killed_compaction_is_recovered(tmp_path, children):
     assert done["actions"] == [
         f"run {run}, 0 1 2 3: merge into 0.1 abandoned",
         f"run {run}, 4 5 6 7: merge into 4.1 abandoned",
-        f"run {run}: staging files removed",
+        f"run {run}: remaining staging files removed",
     ]
     assert lake.status()["running"] == []
     assert segment_recover(IO, lake.table)["status"] == "nothing-to-do"

@@ -143,8 +143,8 @@ def _draw(console: Any, rows: list[tuple[str, Option]]) -> None:
     from rich.text import Text
 
     for name, option in rows:
-        value = option.value or ("" if name.startswith("--set") else "—")
-        line = Text(f"{name}={value}" if name.startswith("--set") else f"{name} {value}", style="bold")
+        value = f"{'=' if name.startswith('--set') else ' '}{option.value}" if option.value else "  not set"
+        line = Text(f"{name}{value}", style="bold")
         if option.default and option.value != option.default:
             line.append(f"  set by the table; default: {option.default}", style="not bold dim")
         console.print(line)
@@ -217,7 +217,8 @@ def _run_each(
         except PackstoneError as error:
             if interrupting_signal() is not None:
                 raise
-            click.echo(f"packstone: {plain_text(error.message)}", err=True)
+            named = error.message if table in error.message else f"{short_path(table)}: {error.message}"
+            click.echo(f"packstone: {plain_text(named)}", err=True)
             is_conflict, is_refused = isinstance(error, ConflictError), isinstance(error, RefusedError)
             status = Status.CONFLICT if is_conflict else Status.REFUSED if is_refused else Status.FAILED
             answers.append({"format_version": 1, "table": table, "status": status, "message": error.message})

@@ -38,9 +38,10 @@ def command(ctx: click.Context, /, strategy: str, items: tuple[str, ...], **type
     Each ITEM is a sorted run, a segment or a file of the table:
 
     \b
-    universal, force-up-level0, full   LEVEL:SIZE, newest first               0:1 0:1 5:10
-    minor, major, custom               ID[:MB][@DAY][=STATUS][+major][+external]   0 1:200 0.1:300@5
-    small-files, append                MB[xCOUNT]                             10x20 300
+    universal, force-up-level0, full   LEVEL:SIZE, newest first   0:1 0:1 5:10
+    minor, major, custom               ID[:MB][@DAY][=STATUS][+major][+external][-DELETED%]
+                                                                  0 1:200 0.1:300@5
+    small-files, append                MB[xCOUNT]                 10x20 300
     """  # noqa: D301 - click needs the bare \b
     from packstone.cli.explain_answers import answer_question
     from packstone.cli.explain_questions import build_question

@@ -79,7 +79,7 @@ def command(statement: str | None, **typed: Any) -> int:
     text = _read(typed["file"]) if statement is None else statement
     actions = [_Statement(tokens, text, typed["warehouse"]).read() for tokens in _split(text)]
     if not actions:
-        raise InvalidInputError("The text holds no statement.")
+        raise InvalidInputError(f"{typed['file'] or 'STATEMENT'} contains no statement.")
     if typed["output_format"] == "csv" and any(action.command for action in actions):
         raise InvalidInputError("Only the rows of a SELECT can be printed as CSV; give --format table or json.")
     for number, action in enumerate(actions, 1):

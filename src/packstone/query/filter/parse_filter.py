@@ -467,7 +467,7 @@ class LikePattern:
         return bool(reached & self.end)
 
 
-def parse_like(pattern: str, *, escape: str = "\\") -> LikePattern:
+def parse_like(pattern: str) -> LikePattern:
     """Parse a pattern; InvalidInputError if it is too long or has an escape without a wildcard after it."""
     if len(pattern) > MAX_PATTERN:
         raise InvalidInputError(
@@ -475,7 +475,7 @@ def parse_like(pattern: str, *, escape: str = "\\") -> LikePattern:
         )
     steps: defaultdict[str, int] = defaultdict(int)
     other, stays, at = 0, 0, 0
-    for character, is_wildcard in split_like(pattern, escape=escape):
+    for character, is_wildcard in split_like(pattern, escape="\\"):
         if is_wildcard and character == "%":
             stays |= 1 << at
             continue

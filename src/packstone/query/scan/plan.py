@@ -82,7 +82,6 @@ class Split:
 class ScanPlan:
     """A scan of one version of a table.
 
-    ``residual`` is the filter that ``read_split`` still applies to each row; None if all rows of the splits match.
     ``unpushed`` are parts of the filter that only Spark can evaluate. ``read_split`` does not apply them: a caller
     with Spark applies them to the returned rows, a caller without Spark must refuse them (``check_pushed``).
     """
@@ -90,7 +89,6 @@ class ScanPlan:
     schema: pa.Schema
     splits: tuple[Split, ...]
     report: PruneReport
-    residual: Expression | None = None
     unpushed: tuple[Expression, ...] = ()
     needs_merge: bool = False
 

@@ -97,7 +97,10 @@ class ParquetRows:
         duplicates = find_duplicate_columns(self._source, self._file, group, schema=self.schema)
         decoded = [name for name in names if name not in duplicates]
         start = 0
-        paged = None if share is None or self._int96 else self._open_paged(group, decoded)
+        paged = None
+        if share is not None and not self._int96:
+            source, file, options = self._source, self._file, self._options
+            paged = open_paged(source, file, path=self._path, group=group, columns=decoded, options=options)
         if paged is not None and share is not None:
             column = duplicates.get(share.column, share.column)
             start, end = _find_rows(paged, column, share.bounds)
@@ -111,11 +114,6 @@ class ParquetRows:
                 _check_no_wrap(next(checks), self._path)
             yield start, add_duplicate_columns(batch, duplicates, names)
             start += batch.num_rows
-
-    def _open_paged(self, group: int, columns: list[str]) -> PagedGroup | None:
-        return open_paged(
-            self._source, self._file, path=self._path, group=group, columns=columns, options=self._options
-        )
 
     def _raw_int96(self, group: int, rows: int) -> Iterator[pa.RecordBatch]:
         """Read the INT96 columns again, as bytes, to find times that overflow nanoseconds silently."""

@@ -80,7 +80,9 @@ class HiveClean:
         lines = [f"left alone, it is not the file that was recorded: {path}" for path in self.changed]
         lines += [f"left alone: {why}" for why in self.damaged]
         lines += [f"left for the next time: {why}" for why in self.busy]
-        lines += [f"{plural(self.kept_runs, 'run')} still within the time to keep."] if self.kept_runs else []
+        if self.kept_runs:
+            are = "is still within its" if self.kept_runs == 1 else "are still within their"
+            lines.append(f"{plural(self.kept_runs, 'run')} {are} retention (--keep-days).")
         return tuple(lines)
 
     def to_json(self, *, dry_run: bool = False) -> dict[str, Any]:

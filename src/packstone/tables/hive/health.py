@@ -124,7 +124,7 @@ class HiveHealth:
 
     def report(self) -> Report:
         """Return the report: sizes and the worst partitions, which a table of one partition does not list."""
-        least = f"{self.ideal_files:,} would do"
+        least = f"{plural(self.ideal_files, 'file')} would be enough"
         where = f"{plural(self.files, 'file')} in {plural(self.partitions, 'partition')}"
         small = f"{self.small_files:,} ({self.small_pct} %) {'is' if self.small_files == 1 else 'are'} small"
         unread = f"inspected {self.sampled_files:,} of {self.small_files:,} small files"

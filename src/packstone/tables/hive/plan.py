@@ -275,7 +275,10 @@ def _why_left_alone(groups: Sequence[FileGroup], units: Sequence[PlannedUnit]) -
 
 
 def _why_other_first(groups: Sequence[FileGroup], units: Sequence[PlannedUnit]) -> str | None:
-    """Say that the first file of a kind has another number of columns after these merges; None if it has not."""
+    """Return why these merges must not be made: the first file would have another number of columns.
+
+    None if it would not.
+    """
     columns = {found.name: group.reading.columns for group in groups for found in group.files}
     widths = sorted({*columns.values()} - {RAGGED.columns})
     merged = {file.name for unit in units for file in unit.inputs}

@@ -77,7 +77,7 @@ def recover_table(
             continue
         had_staging = io.stat(layout.staging(run)) is not None
         if is_dead_run and end_run(journal, run) and had_staging and not pending:
-            done.append(Recovered(run=run, part="", action="staging files removed"))
+            done.append(Recovered(run=run, part="", action="remaining staging files removed"))
     _remove_old_plans(journal, now_seconds=now_seconds)
     return tuple(done)
 

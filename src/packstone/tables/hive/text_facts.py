@@ -1,43 +1,20 @@
 """Decide which text files can be merged, and with which others.
 
 A text file is merged unless it is one document instead of lines, or readers disagree on its line ends. Compressed text
-is merged if, in addition, its name and its first bytes name the same codec.
+is merged if, in addition, its name and its first bytes name the same codec. docs/concepts.md lists the cases, under
+"How text is merged" and "Text with header lines"; here are the reasons.
 
 **Shape.** DuckDB, pandas and others find the line end, the delimiter and the number of columns from a sample of each
 file. They sample a merged file once, so files that differ in these are not joined: DuckDB would fail, or read two
-columns as one, or skip the lines above those that fit.
-
-=====================================  =====================================================================
-a file                                 is merged
-=====================================  =====================================================================
-ends its lines by LF or CRLF           with files of the same line end; a line break in quotes does not count
-ends its lines by CR                   never
-ends its lines in several ways         never if it is delimited, else with files like it
-is delimited                           with files of the same delimiter and number of columns
-is named ``.csv`` or ``.tsv``, but     never, unless ``--header`` is given
-lines differ in their columns
-is any other text                      with any other text
-=====================================  =====================================================================
-
-If files of one kind differ in their number of columns, the file that comes first by name matters too: DuckDB takes the
-columns of all files from it. Such files are left alone if a file with another number of columns would come first after
-the merge.
+columns as one, or skip the lines above those that fit. It also takes the columns of all files from the one that comes
+first by name, so none with another number of columns may come first after the merge.
 
 Text without a delimited ending counts as delimited only if every file of its kind does: lines of a log may have the
 same number of commas by chance. The sample is the beginning of a file, and also the end if it is not compressed.
 
 **Header lines.** Nothing here decides that a line *is* a header: ``--header`` or a metastore does. Without either,
-files that may have a header are left alone, because a header in the middle of a merged file becomes a row. The signs:
-
-* more than half of the files begin with the same line, which is not only numbers;
-* a file begins with names above values: ``id,amount`` above ``1,2.5``, which DuckDB and Spark take for a header too;
-* a file begins with names and another one with as many values, so some have a header and some have none;
-* more than half of the files have the same names above values a few lines below: a title or a comment that differs
-  from file to file precedes the header;
-* the lines of a file named ``.csv`` or ``.tsv`` differ in their number of columns.
-
-A false alarm costs one option (``--header 0``). A table of names only, most of whose files lack the header, shows no
-sign.
+files with a sign of a header are left alone, because a header in the middle of a merged file becomes a row. A false
+alarm costs one option (``--header 0``). A table of names only, most of whose files lack the header, shows no sign.
 """
 
 from __future__ import annotations

@@ -390,7 +390,7 @@ def _is_behind(io: FileIO, table: str, number: int) -> bool:
 
 
 def _came_late(io: FileIO, table: str, number: int) -> bool:
-    """Whether a later snapshot is older than the one that we wrote at this number: then the number had expired."""
+    """Whether our snapshot took the number of an expired one: a later snapshot is older than it."""
     if _has_predecessor(io, table, number):
         return False
     ours = io.stat(snapshot_path(table, number))

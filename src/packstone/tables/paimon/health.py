@@ -126,7 +126,7 @@ class PaimonHealth:
         stored = f"{where}, {format_bytes(self.bytes)}"
         rows = plural(self.rows, "row")
         if not self.is_tree:
-            least = f"{self.ideal_files:,} would do"
+            least = f"{plural(self.ideal_files, 'file')} would be enough"
             return Fact(text=f"{stored}, {rows}"), Fact(text=f"{self.small_files:,} are small; {least}", strong=least)
         most = plural(self.max_runs, "sorted run")
         return (

@@ -8,7 +8,7 @@ from enum import StrEnum
 from packstone.errors import InvalidInputError
 from packstone.model.sizes import parse_bytes, parse_flag
 from packstone.model.unit import Verify
-from packstone.tables.family import Option, Options, invalid_text_option, one_of, option, verify_option
+from packstone.tables.family import Option, Options, find_strategy, invalid_text_option, one_of, option, verify_option
 from packstone.tables.paimon.format.table_options import TableOptions
 
 _GB = 1 << 30
@@ -35,7 +35,7 @@ class PaimonOptions(Options):
         one_of(*_GENERATIONS),
         default="2.1",
         shown="2.1",
-        text=f"Paimon version whose rules of universal compaction count: {', '.join(_GENERATIONS)}.",
+        text=f"Use the universal-compaction rules of this Paimon version: {', '.join(_GENERATIONS)}.",
     )
     buckets: tuple[tuple[int, int], ...] = ()  # only these: ranges, both ends included; empty: all
     overrides: tuple[tuple[str, str], ...] = ()  # table options for this run only
@@ -78,18 +78,9 @@ class PaimonOptions(Options):
         return TableOptions.why_not_free(key)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "strategy", parse_strategy(self.strategy))
+        object.__setattr__(self, "strategy", find_strategy(PaimonStrategy, self.strategy, title="Paimon tables"))
         one_of(*_GENERATIONS)(self.rules)
         if self.commit_every_bytes <= 0:
             raise InvalidInputError("commit-every must be larger than zero, for example 16G.")
         if any(first < 0 or first > last for first, last in self.buckets):
             raise InvalidInputError(f"buckets is {self.buckets}; write ranges such as ((0, 99), (200, 200)).")
-
-
-def parse_strategy(name: str) -> PaimonStrategy:
-    """The strategy of a name."""
-    try:
-        return PaimonStrategy(name)
-    except ValueError:
-        known = ", ".join(PaimonStrategy)
-        raise InvalidInputError(f"{name} is not a strategy for Paimon tables; use one of {known}.") from None

@@ -68,11 +68,7 @@ _READ_SWITCHES: Final = ("data-evolution.enabled", "pk-clustering-override", "ch
 
 def refuse_table(schema: TableSchema) -> str | None:
     """Say why a table must be left alone as a whole, or None."""
-    for rule in _RULES:
-        why = rule(schema)
-        if why is not None:
-            return why
-    return None
+    return next((why for rule in _RULES if (why := rule(schema)) is not None), None)
 
 
 def refuse_clean(schema: TableSchema) -> str | None:

@@ -225,7 +225,6 @@ def plan_paimon_scan(
         schema=request.schema,
         splits=splits,
         report=planner.report(splits),
-        residual=request.expression,
         unpushed=request.unpushed,
         needs_merge=any(split.needs_merge for split in splits),
     )

@@ -33,7 +33,7 @@ from packstone.rewrite.blame_file import blame_file
 from packstone.rewrite.formats.parquet_footer import open_parquet
 from packstone.rewrite.small_files.merge_unit import read_through
 from packstone.runs.tasks import Attempt, Job
-from packstone.storage.fileio import EntryKind, list_entries
+from packstone.storage.fileio import list_file_sizes
 from packstone.tables.paimon.format.data_file import BucketFiles, FileKind
 from packstone.tables.paimon.format.deletion_vectors import (
     index_file_path,
@@ -330,7 +330,7 @@ def _check_snapshot(
 def _check_metadata(io: FileIO, store: PaimonStore, snapshot: Snapshot) -> CheckedPart[BucketCheck]:
     """Check manifest lists, manifests, and index files with their checksums."""
     folder, damage = manifest_folder(store.path), list[Damage]()
-    sizes = _sizes(io, folder)
+    sizes = list_file_sizes(io, folder)
     wanted: dict[str, int | None] = {}
     lists = (
         (snapshot.base_manifest_list, snapshot.base_manifest_list_size),
@@ -369,7 +369,7 @@ def _check_bucket(
         folder = store.bucket_folder(bucket)
     except CorruptionError as error:
         return CheckedPart(files=len(bucket.files), damage=(Damage.of(error, store.bucket_label(bucket)),))
-    sizes = _sizes(io, folder)
+    sizes = list_file_sizes(io, folder)
     files, wanted = list[CheckedFile](), dict[str, int | None]()
     for file in bucket.files:
         path = data_file_path(folder, file)
@@ -411,10 +411,6 @@ def _compare(folder: str, wanted: Mapping[str, int | None], sizes: Mapping[str, 
             yield Damage(file=f"{folder}/{name}", why="it is missing")
         elif size_bytes is not None and found != size_bytes:
             yield Damage(file=f"{folder}/{name}", why=f"it has {found:,} bytes instead of {size_bytes:,}")
-
-
-def _sizes(io: FileIO, folder: str) -> dict[str, int]:
-    return {entry.name: entry.size_bytes for entry in list_entries(io, folder) if entry.kind is not EntryKind.DIRECTORY}
 
 
 def check_data_files(attempt: Attempt, _context: None, unit: BucketCheck) -> UnitResult[Damage]:

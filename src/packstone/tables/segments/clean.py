@@ -36,8 +36,9 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from packstone.errors import CorruptionError, PackstoneError, RefusedError
+from packstone.model.maintenance import CleanPlan
 from packstone.model.sizes import format_bytes, plural
-from packstone.storage.fileio import INCOMPLETE_NAME, EntryKind
+from packstone.storage.fileio import INCOMPLETE_NAME, EntryKind, list_entries
 from packstone.tables.segments.format.commit import commit_edit
 from packstone.tables.segments.format.edits import Change, cleaned, mark_cleaning
 from packstone.tables.segments.format.layout import (
@@ -135,7 +136,7 @@ class TrashFolder:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SegmentClean:
+class SegmentClean(CleanPlan):
     """What clean can remove now, or has removed."""
 
     table: str
@@ -183,16 +184,6 @@ class SegmentClean:
     def is_empty(self) -> bool:
         """Whether there is nothing to do at all."""
         return not (self.attempts or self.versions or self.segments or self.metadata or self.trash)
-
-    @property
-    def problems(self) -> tuple[str, ...]:
-        """Empty: what cannot be read is left alone and listed in the notes."""
-        return ()
-
-    @property
-    def refused(self) -> str:
-        """Empty: a request cannot name single segments, so none is refused."""
-        return ""
 
     def describe(self) -> str:
         """Return a one-line summary of what is removed."""
@@ -395,7 +386,7 @@ def _expired(
 
 def _stray_versions(io: FileIO, table: str, versions: range, *, before_ms: int) -> Iterator[RemovableFile]:
     """Version files below the floor, left by a killed clean or by writers that were suspended and then died."""
-    for entry in _list(io, status_folder(table)):
+    for entry in list_entries(io, status_folder(table)):
         number = parse_status_name(entry.name)
         if number is not None and number < versions.start and entry.mtime_ns // 1_000_000 < before_ms:
             path = status_path(table, number).removeprefix(f"{table}/")
@@ -409,7 +400,7 @@ def _unnamed_metadata(io: FileIO, table: str, named: frozenset[str], *, before_m
         (deletes_folder(table), _DELETE_NAME),
         *((folder, INCOMPLETE_NAME) for folder in _own_folders(table)),
     ):
-        for entry in _list(io, folder):
+        for entry in list_entries(io, folder):
             is_old = entry.mtime_ns // 1_000_000 < before_ms
             path = f"{folder}/{entry.name}"
             if entry.kind is EntryKind.FILE and is_old and pattern.fullmatch(entry.name) and path not in named:
@@ -431,7 +422,7 @@ def _list_folders(table: str) -> tuple[str, ...]:
 def _old_trash(io: FileIO, table: str, *, before_ms: int) -> tuple[tuple[TrashFolder, ...], int]:
     """Trash folders whose retention has expired, and the bytes in the other ones."""
     old, left_bytes = [], 0
-    for entry in _list(io, trash_folder(table)):
+    for entry in list_entries(io, trash_folder(table)):
         if entry.kind is not EntryKind.DIRECTORY or not entry.name.isdecimal():
             continue
         sizes = [file.size_bytes for file in _walk(io, f"{trash_folder(table)}/{entry.name}")]
@@ -443,18 +434,11 @@ def _old_trash(io: FileIO, table: str, *, before_ms: int) -> tuple[tuple[TrashFo
 
 
 def _walk(io: FileIO, folder: str) -> Iterator[Entry]:
-    for entry in _list(io, folder):
+    for entry in list_entries(io, folder):
         if entry.kind is EntryKind.DIRECTORY:
             yield from _walk(io, f"{folder}/{entry.name}")
         else:
             yield entry
-
-
-def _list(io: FileIO, folder: str) -> list[Entry]:
-    try:
-        return sorted(io.list_dir(folder), key=lambda entry: entry.name)
-    except (FileNotFoundError, NotADirectoryError):
-        return []
 
 
 def _size(io: FileIO, path: str) -> int:

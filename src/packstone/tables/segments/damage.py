@@ -40,7 +40,7 @@ from packstone.rewrite.sorted_merge.block_facts import part_schema, write_part
 from packstone.rewrite.sorted_merge.spec import WrittenBlockFile, WrittenBlocks
 from packstone.rewrite.sorted_merge.verify import check_footer, check_rows
 from packstone.runs.tasks import Attempt, Job
-from packstone.storage.fileio import EntryKind
+from packstone.storage.fileio import list_file_sizes
 from packstone.tables.segments.format.columns import parse_columns, to_arrow
 from packstone.tables.segments.format.delete_file import read_deletes
 from packstone.tables.segments.format.layout import (
@@ -101,8 +101,8 @@ def find_wrong_files(
     io: FileIO, table: str, entries: Sequence[StatusEntry]
 ) -> Iterator[tuple[StatusEntry, tuple[WrongFile, ...]]]:
     """Yield the segments with missing or changed files, and those files; the entries are live."""
-    segments, indexes = _sizes(io, segments_folder(table)), _sizes(io, index_folder(table))
-    deletes = _sizes(io, deletes_folder(table)) if any(entry.delete_file for entry in entries) else {}
+    segments, indexes = list_file_sizes(io, segments_folder(table)), list_file_sizes(io, index_folder(table))
+    deletes = list_file_sizes(io, deletes_folder(table)) if any(entry.delete_file for entry in entries) else {}
 
     def check(entry: StatusEntry) -> tuple[WrongFile, ...]:
         own = segment_file_path("", entry.segment_file or "").removeprefix("/")
@@ -127,7 +127,7 @@ def find_unnamed_segments(io: FileIO, table: str) -> tuple[str, ...]:
 
     The files are listed first: a status that is read afterwards names them, or they belong to a run.
     """
-    there = _sizes(io, segments_folder(table))
+    there = list_file_sizes(io, segments_folder(table))
     attempts = set(list_attempts(io, table))
     status = read_latest(io, table)
     known = {entry.segment_file for entry in (*status.entries, *read_retired(io, table, status))}
@@ -157,7 +157,7 @@ def check_no_lost_load(io: FileIO, table: str) -> None:
 
 
 def _check_all_loads(io: FileIO, table: str) -> None:
-    names = sorted(_sizes(io, segments_folder(table)))
+    names = sorted(list_file_sizes(io, segments_folder(table)))
     runs = set(table_runs(io, table).list_runs())
     suspects = _find_suspects(names, read_latest(io, table))
     if suspects and runs:
@@ -426,7 +426,7 @@ CHECK_JOB: Final = Job(context=CheckContext, unit=SegmentCheck, output=Damage, d
 
 def _check_data(io: FileIO, table: str, entry: StatusEntry) -> tuple[WrongFile, ...]:
     folder = segment_folder(entry.id)
-    there = _sizes(io, f"{table}/{folder}")
+    there = list_file_sizes(io, f"{table}/{folder}")
     if (len(there), sum(there.values())) == (entry.files, entry.data_bytes):
         return ()
     try:
@@ -455,10 +455,3 @@ def _compare(wanted: Mapping[str, int | None], there: Mapping[str, int | None]) 
         elif size is not None and got != size:
             found.append(WrongFile(path=path, why=f"has {got:,} bytes instead of {size:,}"))
     return tuple(found)
-
-
-def _sizes(io: FileIO, folder: str) -> dict[str, int]:
-    try:
-        return {entry.name: entry.size_bytes for entry in io.list_dir(folder) if entry.kind is not EntryKind.DIRECTORY}
-    except (FileNotFoundError, NotADirectoryError):
-        return {}

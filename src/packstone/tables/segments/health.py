@@ -138,7 +138,11 @@ class SegmentHealth:
     def _describe_live(self) -> tuple[Fact, ...]:
         where = f"{plural(self.files, 'file')} of {plural(self.segments, 'segment')}"
         planned = [f"{name} compaction: {plural(count, 'merge')}" for name, count in self.planned.items() if count]
-        least = f"{self.ideal_segments:,} would do" if self.segments > 1 else "as few as can be"
+        least = (
+            f"{plural(self.ideal_segments, 'segment')} would be enough"
+            if self.segments > 1
+            else "no fewer are possible"
+        )
         deleted = f"; {plural(self.deleted_rows, 'deleted row')} still in the files" if self.deleted_rows else ""
         return (
             Fact(text=f"{where}, {format_bytes(self.bytes)}, {plural(self.rows, 'row')}{deleted}"),

@@ -27,7 +27,7 @@ from packstone.model.codec import check_relative, damaged, load_record
 from packstone.runs.folder import CreatedFiles, RunFolders, RunInfo, is_created_record, list_names
 from packstone.runs.liveness import LEASE_SECONDS
 from packstone.runs.state_folder import find_state_folder
-from packstone.storage.fileio import EntryKind
+from packstone.storage.fileio import EntryKind, list_entries
 from packstone.tables.segments.format.commit import commit_edit
 from packstone.tables.segments.format.edits import Change, abandon_attempt
 from packstone.tables.segments.format.layout import (
@@ -295,12 +295,12 @@ def _find_unnamed(io: FileIO, table: str, by_folder: Mapping[str, Sequence[Statu
     share a folder: the id of an undone merge is used again.
     """
     found: dict[str, Entry] = {}
-    for folder in _list(io, f"{table}/{DATA_FOLDER}"):
+    for folder in list_entries(io, f"{table}/{DATA_FOLDER}"):
         path = f"{DATA_FOLDER}/{folder.name}"
         if folder.kind is not EntryKind.DIRECTORY:
             found[path] = folder
             continue
-        files = _list(io, f"{table}/{path}")
+        files = list_entries(io, f"{table}/{path}")
         entries = by_folder.get(path, ())
         if entries and len(files) == sum(entry.files for entry in entries):
             continue
@@ -321,13 +321,6 @@ def _created(io: FileIO, table: str, attempt: str) -> tuple[str, ...]:
         return read_created(io, table, attempt)
     except (OSError, PackstoneError):
         return ()
-
-
-def _list(io: FileIO, folder: str) -> list[Entry]:
-    try:
-        return sorted(io.list_dir(folder), key=lambda entry: entry.name)
-    except (FileNotFoundError, NotADirectoryError):
-        return []
 
 
 # ---- runs and their records ----

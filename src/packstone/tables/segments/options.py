@@ -14,7 +14,7 @@ from packstone.strategy.custom import CustomOptions
 from packstone.strategy.major import MajorOptions
 from packstone.strategy.minor import MinorOptions
 from packstone.strategy.segment_view import SegmentView, SelectionOptions
-from packstone.tables.family import Option, Options, option, verify_option
+from packstone.tables.family import Option, Options, find_strategy, option, verify_option
 from packstone.tables.segments.format.properties import (
     PROPERTY_NAMES,
     Properties,
@@ -85,7 +85,7 @@ class SegmentOptions(Options):
 
     def __post_init__(self) -> None:
         """Refuse ids where they have no effect, a custom compaction without ids, and other invalid values."""
-        object.__setattr__(self, "strategy", parse_segment_strategy(self.strategy))
+        object.__setattr__(self, "strategy", find_strategy(SegmentStrategy, self.strategy, title="segment tables"))
         if self.strategy is SegmentStrategy.CUSTOM and not self.ids:
             raise InvalidInputError("A custom compaction needs the ids of its segments, for example --ids 1,2.")
         if self.strategy is not SegmentStrategy.CUSTOM and self.ids:
@@ -98,15 +98,6 @@ class SegmentOptions(Options):
         for name in ("task_bytes", "memory_bytes", "commit_every_bytes"):
             if getattr(self, name) <= 0:
                 raise InvalidInputError(f"{name} must be larger than zero.", option=name)
-
-
-def parse_segment_strategy(name: str) -> SegmentStrategy:
-    """Read a strategy's name."""
-    try:
-        return SegmentStrategy(name)
-    except ValueError:
-        known = ", ".join(SegmentStrategy)
-        raise InvalidInputError(f"{name} is not a strategy for segment tables; use one of {known}.") from None
 
 
 def parse_properties_given(pairs: tuple[str, ...]) -> tuple[tuple[str, str], ...]:

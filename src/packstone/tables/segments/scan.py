@@ -184,7 +184,6 @@ def plan_segment_scan(
         schema=request.schema,
         splits=splits,
         report=report,
-        residual=request.expression if any(split.filter for split in splits) else None,
         unpushed=request.unpushed,
     )
 

@@ -196,11 +196,22 @@ FAMILY = "segments"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Description:
-    """A table's columns, sort order, the properties that were set, and all properties in effect."""
+class SegmentsReport:
+    """What a command reports about one version of a table."""
 
     table: str
     version: int
+
+    def _head(self, status: str | None = None) -> dict[str, Any]:
+        """The first keys of its JSON."""
+        head: dict[str, Any] = {"format_version": 1, "table": self.table, "family": FAMILY}
+        return head | ({} if status is None else {"status": status}) | {"version": self.version}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Description(SegmentsReport):
+    """A table's columns, sort order, the properties that were set, and all properties in effect."""
+
     columns: tuple[TableColumn, ...]
     sort_columns: tuple[str, ...]
     sort_scope: str
@@ -210,11 +221,7 @@ class Description:
     def to_json(self, *, status: str | None = None) -> dict[str, Any]:
         """The documented keys."""
         return {
-            "format_version": 1,
-            "table": self.table,
-            "family": FAMILY,
-            **({} if status is None else {"status": status}),
-            "version": self.version,
+            **self._head(status),
             "columns": [{"name": c.name, "type": c.type_text, "nullable": c.nullable} for c in self.columns],
             "sort_columns": list(self.sort_columns),
             "sort_scope": self.sort_scope,
@@ -233,21 +240,15 @@ class PropertyChange:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PropertyChanges:
+class PropertyChanges(SegmentsReport):
     """What altering a table changed."""
 
-    table: str
-    version: int
     changes: tuple[PropertyChange, ...]
 
     def to_json(self) -> dict[str, Any]:
         """The documented keys."""
         return {
-            "format_version": 1,
-            "table": self.table,
-            "family": FAMILY,
-            "status": "committed" if self.changes else "nothing-to-do",
-            "version": self.version,
+            **self._head("committed" if self.changes else "nothing-to-do"),
             "changed": [{"property": c.name, "before": c.before, "after": c.after} for c in self.changes],
         }
 
@@ -267,11 +268,9 @@ class LiveFile:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LiveFiles:
+class LiveFiles(SegmentsReport):
     """All live data files of a version: exactly what any Parquet reader should read, if no row of them is deleted."""
 
-    table: str
-    version: int
     files: tuple[LiveFile, ...]
 
     @property
@@ -296,10 +295,7 @@ class LiveFiles:
     def to_json(self) -> dict[str, Any]:
         """The documented keys."""
         return {
-            "format_version": 1,
-            "table": self.table,
-            "family": FAMILY,
-            "version": self.version,
+            **self._head(),
             "rows": sum(file.rows - file.deleted_rows for file in self.files),
             "bytes": sum(file.size_bytes for file in self.files),
             "files": [
@@ -316,11 +312,9 @@ class LiveFiles:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DeleteReport:
+class DeleteReport(SegmentsReport):
     """Which segments were deleted, or would be."""
 
-    table: str
-    version: int
     dry_run: bool
     segments: tuple[SegmentId, ...]
     rows: int
@@ -338,11 +332,7 @@ class DeleteReport:
         """The documented keys."""
         done = "planned" if self.dry_run else "committed"
         return {
-            "format_version": 1,
-            "table": self.table,
-            "family": FAMILY,
-            "status": done if self.segments else "nothing-to-do",
-            "version": self.version,
+            **self._head(done if self.segments else "nothing-to-do"),
             "segments": [str(one) for one in self.segments],
             "rows": self.rows,
             "bytes": self.size_bytes,
@@ -368,11 +358,9 @@ class DeletedFromSegment:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DeleteRowsReport:
+class DeleteRowsReport(SegmentsReport):
     """Which rows were deleted, or would be; the segments without such rows are left out."""
 
-    table: str
-    version: int
     dry_run: bool
     filter: str  # as it was understood
     segments: tuple[DeletedFromSegment, ...]
@@ -392,11 +380,7 @@ class DeleteRowsReport:
         """The documented keys."""
         done = "planned" if self.dry_run else "committed"
         return {
-            "format_version": 1,
-            "table": self.table,
-            "family": FAMILY,
-            "status": done if self.segments else "nothing-to-do",
-            "version": self.version,
+            **self._head(done if self.segments else "nothing-to-do"),
             "filter": self.filter,
             "rows": self.rows,
             "rows_left": self.live_rows - self.rows,
@@ -437,40 +421,30 @@ class VersionSummary:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ShownSegments:
+class ShownSegments(SegmentsReport):
     """The segments of a version, newest first."""
 
-    table: str
-    version: int
     written_ms: int
     rows: tuple[SegmentRow, ...]
 
     def to_json(self) -> dict[str, Any]:
         """The documented keys; a segment has CarbonData's names."""
         return {
-            "format_version": 1,
-            "table": self.table,
-            "family": FAMILY,
-            "version": self.version,
+            **self._head(),
             "written_at": iso_moment(self.written_ms),
             "segments": [row.to_json() for row in self.rows],
         }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ExportedStatus:
+class ExportedStatus(SegmentsReport):
     """A version in the format of CarbonData's `tablestatus`: one line of JSON."""
 
-    table: str
-    version: int
     text: str
 
     def to_json(self) -> dict[str, Any]:
         """The documented keys."""
         return {
-            "format_version": 1,
-            "table": self.table,
-            "family": FAMILY,
-            "version": self.version,
+            **self._head(),
             "tablestatus": json.loads(self.text),
         }

@@ -91,8 +91,9 @@ def _lower(text: str) -> str:
     return text.strip().lower()
 
 
-def _option(parse: Callable[[str], Any], *keys: str, default: Any, text: str = "") -> Any:
+def _option(key: str | tuple[str, ...], parse: Callable[[str], Any], default: Any, *, text: str = "") -> Any:
     """A field whose value is that of the first key that is set; one with a help text may be set for one run."""
+    keys = (key,) if isinstance(key, str) else key
     return field(default=default, metadata={"keys": keys, "parse": parse, "text": text})
 
 
@@ -101,218 +102,195 @@ class TableOptions:
     """The options, each with its names in Paimon. None: not set; where there is a default, a property computes it."""
 
     is_primary_key: bool = True
-    bucket: int = _option(parse_int, "bucket", default=-1)
-    bucket_keys: tuple[str, ...] = _option(parse_names, "bucket-key", default=())
+    bucket: int = _option("bucket", parse_int, -1)
+    bucket_keys: tuple[str, ...] = _option("bucket-key", parse_names, ())
 
     # The merge tree.
     compaction_trigger: int = _option(
-        parse_int, "num-sorted-run.compaction-trigger", default=5, text="Merge when a bucket has this many sorted runs."
+        "num-sorted-run.compaction-trigger", parse_int, 5, text="Merge when a bucket has this many sorted runs."
     )
     stop_trigger_or_none: int | None = _option(
-        parse_int,
         "num-sorted-run.stop-trigger",
-        default=None,
+        parse_int,
+        None,
         text="Number of sorted runs at which writers stop; default: the trigger + 3.",
     )
     num_levels_or_none: int | None = _option(
-        parse_int, "num-levels", default=None, text="Number of levels of the merge tree; default: the trigger + 1."
+        "num-levels", parse_int, None, text="Number of levels of the merge tree; default: the trigger + 1."
     )
     max_size_amplification_pct: int = _option(
-        parse_int,
         "compaction.max-size-amplification-percent",
-        default=200,
+        parse_int,
+        200,
         text="Merge everything when newer runs exceed this share of the oldest run.",
     )
     size_ratio_pct: int = _option(
-        parse_int, "compaction.size-ratio", default=1, text="Merge runs whose sizes differ by at most this percentage."
+        "compaction.size-ratio", parse_int, 1, text="Merge runs whose sizes differ by at most this percentage."
     )
     offpeak_start_hour: int = _option(
-        parse_int,
         "compaction.offpeak.start.hour",
-        default=-1,
+        parse_int,
+        -1,
         text="First hour of the day in which offpeak-ratio counts; -1: none.",
     )
     offpeak_end_hour: int = _option(
-        parse_int,
         "compaction.offpeak.end.hour",
-        default=-1,
+        parse_int,
+        -1,
         text="Hour of the day at which offpeak-ratio stops counting; -1: none.",
     )
     offpeak_ratio_pct: int = _option(
-        parse_int, "compaction.offpeak-ratio", default=0, text="Size ratio in off-peak hours, in percent."
+        "compaction.offpeak-ratio", parse_int, 0, text="Percentage added to compaction.size-ratio in off-peak hours."
     )
     optimization_interval_ms: int | None = _option(
-        parse_duration_ms,
         "compaction.optimization-interval",
-        default=None,
+        parse_duration_ms,
+        None,
         text="Merge everything if the last full compaction is longer ago than this.",
     )
     total_size_threshold_bytes: int | None = _option(
-        parse_memory,
         "compaction.total-size-threshold",
-        default=None,
+        parse_memory,
+        None,
         text="Merge everything while a bucket is smaller than this.",
     )
     incremental_size_threshold_bytes: int | None = _option(
-        parse_memory,
         "compaction.incremental-size-threshold",
-        default=None,
+        parse_memory,
+        None,
         text="Merge everything when the newer runs exceed this size.",
     )
     force_up_level0: bool = _option(
-        parse_bool, "compaction.force-up-level-0", default=False, text="Always take level 0 into a merge."
+        "compaction.force-up-level-0", parse_bool, default=False, text="Always take level 0 into a merge."
     )
     force_rewrite_all_files: bool = _option(
-        parse_bool,
         "compaction.force-rewrite-all-files",
+        parse_bool,
         default=False,
         text="Rewrite files that could stay as they are.",
     )
-    force_lookup: bool = _option(parse_bool, "force-lookup", default=False)
-    lookup_compact: str = _option(_lower, "lookup-compact", default="radical")
-    changelog_producer: str = _option(_lower, "changelog-producer", default="none")
+    force_lookup: bool = _option("force-lookup", parse_bool, default=False)
+    lookup_compact: str = _option("lookup-compact", _lower, "radical")
+    changelog_producer: str = _option("changelog-producer", _lower, "none")
     write_only: bool = _option(
-        parse_bool,
-        "write-only",
-        "write.compaction-skip",
-        default=False,
-        text="Whether writers of the table leave compaction to others.",
+        ("write-only", "write.compaction-skip"), parse_bool, default=False, text="Writers of this table do not compact."
     )
 
     # Append tables.
     min_file_num: int = _option(
-        parse_int, "compaction.min.file-num", default=5, text="Append tables: merge at least this many small files."
+        "compaction.min.file-num", parse_int, 5, text="Append tables: merge at least this many small files."
     )
     file_num_limit: int = _option(
-        parse_int,
         "compaction.file-num-limit",
-        default=100_000,
-        text="Append tables: look at no more than this many files in one round.",
+        parse_int,
+        100_000,
+        text="Append tables: consider at most this many files per round.",
     )
     delete_ratio_threshold: float = _option(
-        parse_float,
         "compaction.delete-ratio-threshold",
-        default=0.2,
+        parse_float,
+        0.2,
         text="Append tables: rewrite a file with at least this share of deleted rows.",
     )
     open_file_cost_bytes: int = _option(
-        parse_memory,
         "source.split.open-file-cost",
-        default=4 * _MB,
-        text="Append tables: size that a file counts with at least when files are packed.",
+        parse_memory,
+        4 * _MB,
+        text="Append tables: add this to the size of each file when files are packed.",
     )
 
     # Which row of a key wins.
-    merge_engine: str = _option(_lower, "merge-engine", default="deduplicate")
+    merge_engine: str = _option("merge-engine", _lower, "deduplicate")
     ignore_delete: bool = _option(
+        ("ignore-delete", "first-row.ignore-delete", "deduplicate.ignore-delete", "partial-update.ignore-delete"),
         parse_bool,
-        "ignore-delete",
-        "first-row.ignore-delete",
-        "deduplicate.ignore-delete",
-        "partial-update.ignore-delete",
         default=False,
     )
-    sequence_fields: tuple[str, ...] = _option(parse_names, "sequence.field", default=())
-    sequence_order: str = _option(_lower, "sequence.field.sort-order", default="ascending")
-    sequence_snapshot_ordering: bool = _option(parse_bool, "sequence.snapshot-ordering", default=False)
-    record_expire_ms: int | None = _option(parse_duration_ms, "record-level.expire-time", default=None)
-    record_time_field: str | None = _option(str, "record-level.time-field", default=None)
+    sequence_fields: tuple[str, ...] = _option("sequence.field", parse_names, ())
+    sequence_order: str = _option("sequence.field.sort-order", _lower, "ascending")
+    sequence_snapshot_ordering: bool = _option("sequence.snapshot-ordering", parse_bool, default=False)
+    record_expire_ms: int | None = _option("record-level.expire-time", parse_duration_ms, None)
+    record_time_field: str | None = _option("record-level.time-field", str, None)
 
     # Files.
-    file_format: str = _option(
-        _lower, "file.format", default="parquet", text="Format of new files: parquet, orc or avro."
-    )
+    file_format: str = _option("file.format", _lower, "parquet", text="Format of new files: parquet, orc or avro.")
     file_format_per_level: tuple[tuple[int, str], ...] = _option(
-        parse_levels,
-        "file.format.per.level",
-        default=(),
-        text="Formats of single levels, for example 0:avro,5:parquet.",
+        "file.format.per.level", parse_levels, (), text="Formats of single levels, for example 0:avro,5:parquet."
     )
-    file_compression: str = _option(_lower, "file.compression", default="zstd", text="Codec of new files.")
+    file_compression: str = _option("file.compression", _lower, "zstd", text="Codec of new files.")
     file_compression_per_level: tuple[tuple[int, str], ...] = _option(
-        parse_levels,
-        "file.compression.per.level",
-        default=(),
-        text="Codecs of single levels, for example 0:lz4,5:zstd.",
+        "file.compression.per.level", parse_levels, (), text="Codecs of single levels, for example 0:lz4,5:zstd."
     )
-    zstd_level: int = _option(parse_int, "file.compression.zstd-level", default=1, text="Level of zstd.")
-    file_block_bytes: int | None = _option(
-        parse_memory, "file.block-size", default=None, text="Size of a row group or stripe."
-    )
+    zstd_level: int = _option("file.compression.zstd-level", parse_int, 1, text="Level of zstd.")
+    file_block_bytes: int | None = _option("file.block-size", parse_memory, None, text="Size of a row group or stripe.")
     target_file_bytes_or_none: int | None = _option(
-        parse_memory,
         "target-file-size",
-        default=None,
+        parse_memory,
+        None,
         text="Begin a new file at this size; default: 128 MB with a primary key, else 256 MB.",
     )
     small_file_ratio: float = _option(
-        parse_float,
         "compaction.small-file-ratio",
-        default=0.7,
+        parse_float,
+        0.7,
         text="Treat files below this share of target-file-size as small.",
     )
-    data_file_prefix: str = _option(str, "data-file.prefix", default="data-")
-    suffix_includes_compression: bool = _option(parse_bool, "file.suffix.include.compression", default=False)
-    thin_mode: bool = _option(parse_bool, "data-file.thin-mode", default=False)
-    deletion_vectors: bool = _option(parse_bool, "deletion-vectors.enabled", default=False)
+    data_file_prefix: str = _option("data-file.prefix", str, "data-")
+    suffix_includes_compression: bool = _option("file.suffix.include.compression", parse_bool, default=False)
+    thin_mode: bool = _option("data-file.thin-mode", parse_bool, default=False)
+    deletion_vectors: bool = _option("deletion-vectors.enabled", parse_bool, default=False)
 
     # Statistics.
     stats_mode: str = _option(
-        _lower,
         "metadata.stats-mode",
-        default="truncate(16)",
+        _lower,
+        "truncate(16)",
         text="Column statistics of new files: none, counts, truncate(N) or full.",
     )
     stats_mode_per_level: tuple[tuple[int, str], ...] = _option(
-        parse_levels,
-        "metadata.stats-mode.per.level",
-        default=(),
-        text="Statistics of single levels, for example 0:none.",
+        "metadata.stats-mode.per.level", parse_levels, (), text="Statistics of single levels, for example 0:none."
     )
     stats_dense_store: bool = _option(
-        parse_bool, "metadata.stats-dense-store", default=True, text="Store statistics only of columns that have some."
+        "metadata.stats-dense-store", parse_bool, default=True, text="Store statistics only of columns that have some."
     )
     stats_keep_first_columns: int = _option(
-        parse_int,
         "metadata.stats-keep-first-n-columns",
-        default=-1,
+        parse_int,
+        -1,
         text="Collect statistics of the first N columns only; -1: of all.",
     )
 
     # Manifests, commits, expiry.
-    manifest_compression: str = _option(_lower, "manifest.compression", default="zstd", text="Codec of manifests.")
+    manifest_compression: str = _option("manifest.compression", _lower, "zstd", text="Codec of manifests.")
     manifest_target_bytes: int = _option(
-        parse_memory, "manifest.target-file-size", default=8 * _MB, text="Size of a merged manifest."
+        "manifest.target-file-size", parse_memory, 8 * _MB, text="Size of a merged manifest."
     )
     manifest_full_threshold_bytes: int = _option(
-        parse_memory,
         "manifest.full-compaction-threshold-size",
-        default=16 * _MB,
+        parse_memory,
+        16 * _MB,
         text="Rewrite all manifests when changed ones exceed this size.",
     )
     manifest_merge_min_count: int = _option(
-        parse_int, "manifest.merge-min-count", default=30, text="Merge manifests from this number on."
+        "manifest.merge-min-count", parse_int, 30, text="Merge manifests from this number on."
     )
     commit_max_retries: int = _option(
-        parse_int, "commit.max-retries", default=10, text="Give a commit up after this many conflicts."
+        "commit.max-retries", parse_int, 10, text="Give a commit up after this many conflicts."
     )
     commit_min_retry_wait_ms: int = _option(
-        parse_duration_ms,
-        "commit.min-retry-wait",
-        default=10,
-        text="Wait at least this long before the next try of a commit.",
+        "commit.min-retry-wait", parse_duration_ms, 10, text="Wait at least this long before the next try of a commit."
     )
     commit_max_retry_wait_ms: int = _option(
-        parse_duration_ms,
         "commit.max-retry-wait",
-        default=10_000,
+        parse_duration_ms,
+        10_000,
         text="Wait at most this long before the next try of a commit.",
     )
-    snapshot_retained_min: int = _option(parse_int, "snapshot.num-retained.min", default=10)
-    snapshot_retained_max: int = _option(parse_int, "snapshot.num-retained.max", default=2**31 - 1)
-    snapshot_time_retained_ms: int = _option(parse_duration_ms, "snapshot.time-retained", default=3_600_000)
-    snapshot_expire_limit: int = _option(parse_int, "snapshot.expire.limit", default=50)
-    partition_default_name: str = _option(str, "partition.default-name", default="__DEFAULT_PARTITION__")
+    snapshot_retained_min: int = _option("snapshot.num-retained.min", parse_int, 10)
+    snapshot_retained_max: int = _option("snapshot.num-retained.max", parse_int, 2**31 - 1)
+    snapshot_time_retained_ms: int = _option("snapshot.time-retained", parse_duration_ms, 3_600_000)
+    snapshot_expire_limit: int = _option("snapshot.expire.limit", parse_int, 50)
+    partition_default_name: str = _option("partition.default-name", str, "__DEFAULT_PARTITION__")
 
     @classmethod
     def why_not_free(cls, key: str) -> str | None:
