@@ -615,6 +615,32 @@ def test_a_page_broken_before_is_blamed_on_its_file(folder, verify, options):
     assert (result.status, Path(result.blamed).name) == (UnitStatus.UNREADABLE, "2.parquet")
 
 
+@pytest.mark.parametrize("leaf", [0, 1])
+def test_a_broken_dictionary_is_blamed_on_its_file(folder, leaf):
+    """Dictionaries are merged together, but only the file with the broken one is left alone."""
+    for at in range(6):
+        numbers = np.random.default_rng(at).integers(0, 300, 20_000)
+        rows = pa.table({"word": [f"w{number}" for number in numbers], "number": numbers})
+        pq.write_table(rows, folder / f"{at}.parquet", compression="none")
+    broken = folder / "4.parquet"
+    content = bytearray(broken.read_bytes())
+    chunk = pq.read_metadata(broken).row_group(0).column(leaf)
+    begin, end = chunk.dictionary_page_offset, chunk.data_page_offset
+    (page,) = walk_pages(memoryview(bytes(content[begin:end])))
+    if leaf == 0:
+        content[begin + page.body] ^= 0xFF  # the length of the first entry
+    else:  # the number of entries
+        header = bytes(content[begin : begin + page.body])
+        content[begin : begin + page.body] = header.replace(b"\xd8\x04", b"\xda\x04")
+    broken.write_bytes(content)
+    result = run(folder)
+    assert (result.status, Path(result.blamed).name) == (UnitStatus.UNREADABLE, "4.parquet"), result.message
+    Table(str(folder)).compact(HiveOptions(min_files=2))
+    names = {path.name for path in folder.glob("*.parquet")}
+    assert "4.parquet" in names
+    assert len(names) == 2
+
+
 @pytest.mark.parametrize("share", [0.0, 0.001])
 def test_a_broken_page_header_is_blamed_on_its_file(folder, share):
     """Headers are walked before anything is copied."""

@@ -49,8 +49,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from packstone.errors import UnreadableFileError
-from packstone.rewrite.blame_file import blame_file
+from packstone.rewrite.blame_file import blame_file, one_line
 from packstone.rewrite.formats.parquet_batches import batch_rows_for, decoded_row_bytes, read_batches
+from packstone.rewrite.formats.parquet_bundle import DECODING_ERRORS
 from packstone.rewrite.formats.parquet_codes import (
     MergedDictionary,
     count_level,
@@ -560,8 +561,13 @@ class _Splicer:
                 continue
             with blame_file(piece.path, "has a broken data page"):
                 pages.append((self._codec(piece, leaf).open(page, piece.data[leaf])[0], page.values))
-        with blame_file(group.pieces[0].path, "or a file that is merged with it has a broken dictionary"):
+        try:
             return merge_dictionaries(pages, width_bytes=width)
+        except DECODING_ERRORS as error:
+            for piece, alone in zip(group.pieces, pages, strict=True):
+                with blame_file(piece.path, "has a broken dictionary"):
+                    merge_dictionaries([alone], width_bytes=width)
+            raise CannotSpliceError(f"dictionaries of {column.path} cannot be merged: {one_line(error)}") from error
 
     def _check_growth(self, group: _Group, merged: dict[int, MergedDictionary]) -> dict[str, str]:
         """Drop dictionaries that do not pay: with their longer codes, they take more than those of the pieces.
