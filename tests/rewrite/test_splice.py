@@ -24,7 +24,7 @@ from packstone.model.files import FileEntry, Permissions
 from packstone.model.outcome import SkipKind, Status
 from packstone.model.unit import How, UnitSpec, UnitStatus, Verify
 from packstone.rewrite.formats.parquet_pages import walk_pages
-from packstone.rewrite.formats.parquet_thrift import I64
+from packstone.rewrite.formats.parquet_thrift import I64, read_struct
 from packstone.rewrite.proof import verify_statistics
 from packstone.rewrite.small_files import parquet_splice as splice_plan
 from packstone.rewrite.small_files.merge_unit import run_unit
@@ -532,6 +532,45 @@ def test_the_plan_says_why_not(folder):
     pq.write_table(rows_of(0), folder / "0.parquet", sorting_columns=[pq.SortingColumn(0)])
     with pytest.raises(CannotSpliceError, match="sorted"):
         plan_splice(LocalFileIO(), [str(folder / "0.parquet")])
+
+
+def boundary_orders(path):
+    """The order of pages that the column indexes of the first row group claim, by column."""
+    with LocalFileIO().open_input(str(path)) as source:
+        columns = read_footer(source)[4][1].items[0][1][1].items
+    data = memoryview(path.read_bytes())
+    names = pq.read_schema(path).names
+    return {
+        name: read_struct(data, column[6][1])[0][4][1]
+        for name, column in zip(names, columns, strict=True)
+        if 6 in column
+    }
+
+
+def test_a_page_index_states_the_order_of_its_pages(folder):
+    """Ascending or descending only if all pages of all files are so, in the order of their type."""
+    for at in range(4):
+        numbers = np.arange(at * ROWS, at * ROWS + ROWS)
+        rows = pa.table(
+            {
+                "up": numbers - 5_000,
+                "down": -1.5 * numbers,
+                "unsigned": pa.array(numbers + (1 << 31) - 5_000, pa.uint32()),
+                "up_in_each": numbers % ROWS,
+                "same": np.ones(ROWS, np.int64),
+                "nulls_between": pa.array([None if at == 2 else int(n) for n in numbers], pa.int64()),
+                "text": [f"{n:06d}" for n in numbers],
+                "decimal": pa.array([decimal.Decimal(int(n)) - 5_000 for n in numbers], pa.decimal128(30, 2)),
+                "nan": [float("nan") if n == 7_000 else float(n) for n in numbers],
+            }
+        )
+        pq.write_table(
+            rows, folder / f"{at}.parquet", write_page_index=True, data_page_size=8_000, write_batch_size=500,
+            use_dictionary=["same"],
+        )  # fmt: skip
+    assert boundary_orders(merged(folder)) == {
+        "up": 1, "down": 2, "unsigned": 1, "up_in_each": 0, "same": 1, "nulls_between": 1, "text": 1, "decimal": 1,
+    }  # fmt: skip
 
 
 # ---- broken and changed files ----
