@@ -51,7 +51,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from packstone.errors import UnreadableFileError
+from packstone.errors import UnfaithfulError, UnreadableFileError
 from packstone.rewrite.blame_file import blame_file, one_line
 from packstone.rewrite.formats.parquet_batches import batch_rows_for, decoded_row_bytes, read_batches
 from packstone.rewrite.formats.parquet_bundle import DECODING_ERRORS
@@ -144,6 +144,7 @@ class SplicePlan:
     """What to copy or recode; the other columns are encoded again."""
 
     spliced: tuple[int, ...]  # numbers of columns, counted as in the footer
+    fields: tuple[str, ...]  # the top-level fields that they are
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -162,6 +163,7 @@ class _Survey:
     candidates: set[int]
     values: list[int]
     plain_bytes: list[int]
+    intervals: frozenset[int] = frozenset()
     chunks: int = 0
     all_bytes: int = 0
 
@@ -170,8 +172,13 @@ def plan_splice(io: FileIO, paths: Sequence[str]) -> SplicePlan:
     """Read all footers and choose the columns; CannotSpliceError says why nothing, or too little, can be spliced."""
     with open_parquet(io, paths[0]) as first:
         leaves = first.metadata.num_columns
+        schema = first.metadata.schema
         survey = _Survey(
-            codecs=[None] * leaves, candidates=set(range(leaves)), values=[0] * leaves, plain_bytes=[0] * leaves
+            codecs=[None] * leaves,
+            candidates=set(range(leaves)),
+            values=[0] * leaves,
+            plain_bytes=[0] * leaves,
+            intervals=frozenset(leaf for leaf in range(leaves) if schema.column(leaf).converted_type == "INTERVAL"),
         )
         _check_schema(first)
         kinds: set[FooterKind] = set()  # footers of one kind have the same bytes in all that is checked
@@ -238,7 +245,10 @@ def _survey_file(footer: ScannedFooter, survey: _Survey) -> None:
             raise CannotSpliceError("it has row groups that are too big for memory")
         for leaf in tuple(survey.candidates):
             chunks = group.chunks
-            if not _can_splice(chunks, leaf, kind=footer.kind.leaves[leaf].kind, codec=survey.codecs[leaf]):
+            # DuckDB's bloom filters of intervals hold other bytes than the values: 1 month for 30 days.
+            has_odd_filter = leaf in survey.intervals and bool(chunks.blooms[leaf])
+            kind = footer.kind.leaves[leaf].kind
+            if has_odd_filter or not _can_splice(chunks, leaf, kind=kind, codec=survey.codecs[leaf]):
                 survey.candidates.discard(leaf)
                 continue
             survey.codecs[leaf] = chunks.codec(leaf)
@@ -263,7 +273,8 @@ def _choose_fields(first: pq.ParquetFile, survey: _Survey) -> SplicePlan:
     spliced_bytes = sum(survey.plain_bytes[leaf] for leaf in spliced)
     if spliced_bytes * 100 < _MIN_COPIED_PCT * survey.all_bytes or not spliced:
         raise CannotSpliceError(f"less than {_MIN_COPIED_PCT} % of the bytes could be copied or recoded")
-    return SplicePlan(spliced=spliced)
+    fields = tuple(dict.fromkeys(field_of(first, leaf) for leaf in spliced))
+    return SplicePlan(spliced=spliced, fields=fields)
 
 
 # ---- the inputs ----
@@ -905,7 +916,7 @@ class _Encoder:
 
     def __init__(self, io: FileIO, paths: Sequence[str]) -> None:
         self._io, self._paths = io, paths
-        self._settings: WriterSettings | None = None
+        self._settings: dict[tuple[str, ...], WriterSettings] = {}  # by fields
         self._options: dict[str, Any] = {}
         self._row_bytes = 0
 
@@ -914,7 +925,7 @@ class _Encoder:
         if not fields:
             return iter(())
         first = group.pieces[0]
-        settings = self._open_settings(first, fields).of_fields(fields)
+        settings = self._open_settings(first, fields)
         if any(page.crc is not None for pages in first.pages for page in pages):
             settings = replace(settings, options={**settings.options, "write_page_checksum": True})
         batches, bounds, size_bytes = [], InputBounds(), 0
@@ -945,8 +956,14 @@ class _Encoder:
             with open_parquet(self._io, first.path) as file:
                 if any(path.split(".", 1)[0] in fields for path in int96_columns(file)):
                     self._options = {"coerce_int96_timestamp_unit": find_int96_unit(self._io, self._paths)}
-                    self._settings = None
-        if self._settings is None:
+                    self._settings.clear()
+        if fields not in self._settings:
             with open_parquet(self._io, first.path, **self._options) as file:
-                self._settings = find_writer_settings(file, codec="keep", files=len(self._paths))
-        return self._settings
+                self._settings[fields] = self._find_settings(file, fields)
+        return self._settings[fields]
+
+    def _find_settings(self, file: pq.ParquetFile, fields: tuple[str, ...]) -> WriterSettings:
+        try:
+            return find_writer_settings(file, codec="keep", files=len(self._paths)).of_fields(fields)
+        except UnfaithfulError:  # fields that are copied need not be written
+            return find_writer_settings(file, codec="keep", files=len(self._paths), fields=fields).of_fields(fields)
