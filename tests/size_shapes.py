@@ -77,4 +77,28 @@ def local(file: int, rows: int) -> pa.Table:
     return pa.table({"session": [f"{file:04x}-{draw.randrange(32):04x}" for _ in range(rows)]})
 
 
+def private_text(file: int, rows: int) -> pa.Table:
+    """Long words, a quarter of which differ, and all of them in one file only."""
+    return pa.table({"word": [f"f{file}-{at % (rows // 4):05d}-abcdefgh" for at in range(rows)]})
+
+
+def private_and_shared(file: int, rows: int) -> pa.Table:
+    """Mostly ten words that occur in every file; the others occur once."""
+    draw = random.Random(file)
+    numbers = [draw.randrange(100_000) for _ in range(rows)]
+    return pa.table({"word": [f"hot{one % 10}" if one % 3 else f"rare{file}-{one}" for one in numbers]})
+
+
+def private_doubles(file: int, rows: int) -> pa.Table:
+    """Three hundred doubles of each file's own."""
+    draw = random.Random(file)
+    return pa.table({"x": [draw.randrange(300) / 7 + file * 1000 for _ in range(rows)]})
+
+
+def private_pair(file: int, rows: int) -> pa.Table:
+    """Two integers of each file's own."""
+    draw = random.Random(file)
+    return pa.table({"n": [2 * file + draw.randrange(2) for _ in range(rows)]})
+
+
 NOT_BIGGER = (orders, unique, shared, text, nested, sparse)

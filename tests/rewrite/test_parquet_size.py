@@ -14,7 +14,7 @@ from tests import size_shapes
 
 from packstone.rewrite.formats.parquet_encodings import choose_encodings
 from packstone.rewrite.formats.parquet_footer import held_bytes
-from packstone.rewrite.small_files import parquet_splice
+from packstone.rewrite.small_files import merge_unit, parquet_splice
 
 FILES, ROWS = 10, 2000
 
@@ -206,6 +206,40 @@ def test_an_output_that_grows_says_why(packstone, lake):
     assert "column session" in unit["why_bigger"]
     assert "one dictionary has longer codes" in unit["why_bigger"]
     assert merged.stat().st_size == after
+
+
+# How much bigger a file may be, in percent. One file needs at least the bits that tell the values of all files apart.
+PRIVATE = {
+    size_shapes.private_text: {"none": 4, "snappy": 0, "zstd": 0},
+    size_shapes.private_and_shared: {"none": 5, "snappy": 4, "zstd": 9},
+    size_shapes.private_doubles: {"none": 17, "snappy": 18, "zstd": 12},
+    size_shapes.private_pair: {"none": 180, "snappy": 80, "zstd": 15},
+}
+
+
+@pytest.mark.parametrize("codec", ["none", "snappy", "zstd"])
+@pytest.mark.parametrize("shape", PRIVATE, ids=lambda shape: shape.__name__)
+def test_values_of_one_file_only_cost_few_bits(packstone, lake, shape, codec):
+    """Each page has codes of the width that it needs, or of whole bytes where the codec finds more in them."""
+    fill(lake, shape, write_pyarrow, codec=codec, files=12, rows=10_000)
+    unit, merged = merge(packstone, lake)
+    assert unit["how"] == "splice"
+    assert unit["bytes_after"] <= unit["bytes_before"] * (100 + PRIVATE[shape][codec]) / 100
+    assert pq.read_metadata(merged).num_row_groups == 1
+
+
+@pytest.mark.parametrize(("files", "groups"), [(12, range(2, 12)), (120, [120])])
+def test_a_file_that_grew_too_much_gets_smaller_row_groups(packstone, lake, monkeypatch, files, groups):
+    """Such files used to be left as they are; in the end, the row groups stay as they are, which never takes more."""
+    monkeypatch.setattr(merge_unit, "MAX_GROWTH_BYTES", 0)
+    shape = size_shapes.private_doubles if files == 12 else size_shapes.private_pair
+    fill(lake, shape, write_pyarrow, files=files, rows=10_000)
+    before = duckdb.sql(f"select * from '{lake.table}/*.parquet' order by all").fetchall()
+    unit, merged = merge(packstone, lake)
+    assert unit["how"] == "splice"
+    assert pq.read_metadata(merged).num_row_groups in groups
+    assert unit["bytes_after"] <= unit["bytes_before"] * 1.1
+    assert duckdb.sql(f"select * from '{merged}' order by all").fetchall() == before
 
 
 def test_the_console_shows_why_an_output_grew(packstone, lake):

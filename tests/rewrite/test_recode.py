@@ -334,10 +334,42 @@ def test_a_row_group_ends_before_a_second_dictionary(tmp_path, monkeypatch):
 # ---- sizes ----
 
 
+def widths_of(path):
+    """The widths of the codes of each page of a file with one required column, without a codec."""
+    chunk = pq.read_metadata(path).row_group(0).column(0)
+    begin = chunk.dictionary_page_offset
+    data = memoryview(path.read_bytes())[begin : begin + chunk.total_compressed_size]
+    return [data[page.body] for page in walk_pages(data) if page.is_coded]
+
+
+@pytest.mark.usefixtures("tiny_pages")
+def test_codes_are_as_long_as_those_of_their_page_need(tmp_path):
+    """The first files have small codes, so theirs are short, whatever the length of the dictionary."""
+    (tmp_path / "t").mkdir()
+    dice = np.random.default_rng(5)
+    schema = pa.schema([pa.field("v", pa.int64(), nullable=False)])
+    for at in range(6):
+        rows = pa.table([pa.array(dice.integers(0, 100, ROWS) + 1000 * at)], schema)
+        pq.write_table(rows, tmp_path / "t" / f"{at}.parquet", compression="none")
+    output, _ = check(tmp_path / "t")
+    assert widths_of(output) == [7, 8, 9, 9, 9, 10]
+
+
+@pytest.mark.usefixtures("tiny_pages")
+def test_codes_that_compress_better_in_whole_bytes_have_whole_bytes(tmp_path):
+    """What zstd finds in codes of 8 bits, it does not find in those of 9, so a chunk that grew is made again."""
+    for at in range(4):
+        values = pa.array([f"{at} {n % 250}" for n in range(50 * ROWS)])
+        write_column(tmp_path / "t", str(at), values, compression="zstd")
+    output, _ = check(tmp_path / "t")
+    assert output.stat().st_size <= sum(path.stat().st_size for path in (tmp_path / "t").iterdir())
+
+
 @pytest.mark.usefixtures("tiny_pages")
 def test_a_row_group_that_would_grow_is_cut(tmp_path, monkeypatch):
     """Values of each file's own make one big dictionary with long codes; row groups end earlier then."""
     monkeypatch.setattr(parquet_splice, "_MIN_GROUP_ROWS", 4_000)
+    monkeypatch.setattr(parquet_splice, "_MIN_GROWTH_BYTES", 0)
     dice = np.random.default_rng(5)
     for at in range(16):
         write_column(tmp_path / "t", f"{at:02}", pa.array(dice.integers(0, 250, 4_000) + 1000 * at, pa.int64()))

@@ -24,7 +24,7 @@ from packstone.model.files import FileEntry, Permissions
 from packstone.model.outcome import SkipKind, Status
 from packstone.model.unit import How, UnitSpec, UnitStatus, Verify
 from packstone.rewrite.formats.parquet_pages import walk_pages
-from packstone.rewrite.formats.parquet_thrift import I64
+from packstone.rewrite.formats.parquet_thrift import I64, read_struct
 from packstone.rewrite.proof import verify_statistics
 from packstone.rewrite.small_files import parquet_splice as splice_plan
 from packstone.rewrite.small_files.merge_unit import run_unit
@@ -184,7 +184,10 @@ DUCKDB_COLUMNS = {
     "list": "[md5((n % 7)::text)::uuid, null]",
     "decimal 4": "(n % 90 / 8)::decimal(4, 2)",
     "decimal 18": "(n / 8)::decimal(18, 3)",
+    "decimal 20": "(n % 90 - 40)::decimal(20, 4)",
+    "decimals": "[{'d': (n % 90 - 40)::decimal(37, 4)}]",
     "decimal 38": "(n % 90 - 40)::decimal(38, 4)",
+    "many intervals": "interval (n) second",
     "time": "time '01:00:00' + interval (n % 50) second",
     "nanoseconds": "make_timestamp_ns(n % 40 * 1000003)",
     "hugeint": "n % 30::hugeint",
@@ -213,6 +216,49 @@ def test_types_of_duckdb(folder, version):
     for where, count in wanted:
         query = f"""select count(*) from (select "few uuids" as u from read_parquet('{output}')) where {where}"""
         assert duckdb.sql(query).fetchall() == [(count,)]
+
+
+def write_decimals(folder, *, columns="n % 90 as few, (n - 40)::decimal(20, 4) as d", rows=ROWS):
+    """DuckDB's decimals of 16 bytes, where PyArrow writes 9."""
+    for at in range(FILES):
+        source = f"range({at * rows}, {at * rows + rows}) as rows(n)"
+        duckdb.sql(f"copy (select {columns} from {source}) to '{folder}/{at}.parquet' (format parquet)")
+
+
+def compact(folder, **options):
+    """Compact a folder as a user does."""
+    return Table(str(folder)).compact(HiveOptions(min_files=2, **options))
+
+
+def test_fields_that_cannot_be_encoded_are_copied(folder, monkeypatch):
+    """All other fields may be encoded: here one, because its dictionary is said not to pay."""
+    write_decimals(folder)
+    before = duckdb.sql(f"select * from '{folder}/*.parquet' order by d").fetchall()
+    growth = splice_plan._Growth(grown_bytes=1 << 20, is_plain_smaller=True)
+    monkeypatch.setattr(splice_plan, "_estimate_growth", lambda *_: growth)
+    (unit,) = compact(folder).units
+    assert unit.columns.startswith("1 copied, 1 encoded (few: ")
+    assert duckdb.sql(f"select * from '{folder}/*.parquet' order by d").fetchall() == before
+
+
+CANNOT_BE_COPIED = {
+    "a codec": ({}, {"codec": "zstd"}, ""),
+    "small pages": ({"rows": 20}, {}, "its pages cannot be copied"),
+    "a filter of other bytes": ({"columns": "n, to_days(30 + (n % 5)::int) as d"}, {}, ""),
+}
+
+
+@pytest.mark.parametrize("what", CANNOT_BE_COPIED)
+def test_fields_that_cannot_be_encoded_nor_copied_are_left_alone(folder, what):
+    """With the reason. DuckDB's bloom filters of intervals hold 1 month for 30 days, so none can be made of values."""
+    shape, options, why = CANNOT_BE_COPIED[what]
+    write_decimals(folder, **shape)
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+    outcome = compact(folder, **options)
+    assert not outcome.units
+    assert "cannot be written back identically" in outcome.skipped[0].why
+    assert why in outcome.skipped[0].why
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
 
 
 def uuids(numbers, of=7919):
@@ -534,6 +580,45 @@ def test_the_plan_says_why_not(folder):
         plan_splice(LocalFileIO(), [str(folder / "0.parquet")])
 
 
+def boundary_orders(path):
+    """The order of pages that the column indexes of the first row group claim, by column."""
+    with LocalFileIO().open_input(str(path)) as source:
+        columns = read_footer(source)[4][1].items[0][1][1].items
+    data = memoryview(path.read_bytes())
+    names = pq.read_schema(path).names
+    return {
+        name: read_struct(data, column[6][1])[0][4][1]
+        for name, column in zip(names, columns, strict=True)
+        if 6 in column
+    }
+
+
+def test_a_page_index_states_the_order_of_its_pages(folder):
+    """Ascending or descending only if all pages of all files are so, in the order of their type."""
+    for at in range(4):
+        numbers = np.arange(at * ROWS, at * ROWS + ROWS)
+        rows = pa.table(
+            {
+                "up": numbers - 5_000,
+                "down": -1.5 * numbers,
+                "unsigned": pa.array(numbers + (1 << 31) - 5_000, pa.uint32()),
+                "up_in_each": numbers % ROWS,
+                "same": np.ones(ROWS, np.int64),
+                "nulls_between": pa.array([None if at == 2 else int(n) for n in numbers], pa.int64()),
+                "text": [f"{n:06d}" for n in numbers],
+                "decimal": pa.array([decimal.Decimal(int(n)) - 5_000 for n in numbers], pa.decimal128(30, 2)),
+                "nan": [float("nan") if n == 7_000 else float(n) for n in numbers],
+            }
+        )
+        pq.write_table(
+            rows, folder / f"{at}.parquet", write_page_index=True, data_page_size=8_000, write_batch_size=500,
+            use_dictionary=["same"],
+        )  # fmt: skip
+    assert boundary_orders(merged(folder)) == {
+        "up": 1, "down": 2, "unsigned": 1, "up_in_each": 0, "same": 1, "nulls_between": 1, "text": 1, "decimal": 1,
+    }  # fmt: skip
+
+
 # ---- broken and changed files ----
 
 
@@ -613,6 +698,32 @@ def test_a_page_broken_before_is_blamed_on_its_file(folder, verify, options):
     broken.write_bytes(content)
     result = run(folder, verify=verify)
     assert (result.status, Path(result.blamed).name) == (UnitStatus.UNREADABLE, "2.parquet")
+
+
+@pytest.mark.parametrize("leaf", [0, 1])
+def test_a_broken_dictionary_is_blamed_on_its_file(folder, leaf):
+    """Dictionaries are merged together, but only the file with the broken one is left alone."""
+    for at in range(6):
+        numbers = np.random.default_rng(at).integers(0, 300, 20_000)
+        rows = pa.table({"word": [f"w{number}" for number in numbers], "number": numbers})
+        pq.write_table(rows, folder / f"{at}.parquet", compression="none")
+    broken = folder / "4.parquet"
+    content = bytearray(broken.read_bytes())
+    chunk = pq.read_metadata(broken).row_group(0).column(leaf)
+    begin, end = chunk.dictionary_page_offset, chunk.data_page_offset
+    (page,) = walk_pages(memoryview(bytes(content[begin:end])))
+    if leaf == 0:
+        content[begin + page.body] ^= 0xFF  # the length of the first entry
+    else:  # the number of entries
+        header = bytes(content[begin : begin + page.body])
+        content[begin : begin + page.body] = header.replace(b"\xd8\x04", b"\xda\x04")
+    broken.write_bytes(content)
+    result = run(folder)
+    assert (result.status, Path(result.blamed).name) == (UnitStatus.UNREADABLE, "4.parquet"), result.message
+    Table(str(folder)).compact(HiveOptions(min_files=2))
+    names = {path.name for path in folder.glob("*.parquet")}
+    assert "4.parquet" in names
+    assert len(names) == 2
 
 
 @pytest.mark.parametrize("share", [0.0, 0.001])

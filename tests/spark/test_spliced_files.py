@@ -24,11 +24,13 @@ FILTERS = (
     "id < 0",
     "text is null",
     "x = 9",
+    "own = 'own 0 7'",
+    "own >= 'own 3'",
 )
 
 
 def write_files(folder, *, pages):
-    """Files in which only the words have a dictionary."""
+    """Files in which only two columns have a dictionary; one has values of each file's own, so codes get longer."""
     for at in range(4):
         numbers = np.arange(at * ROWS, at * ROWS + ROWS)
         table = pa.table(
@@ -38,6 +40,7 @@ def write_files(folder, *, pages):
                 "flag": pa.array(numbers % 3 == 0, mask=numbers % 7 == 0),
                 "text": pa.array([f"text {n * 7919 % 10_007}" for n in numbers], mask=numbers % 11 == 0),
                 "word": [f"word {n % 10}" for n in numbers],
+                "own": [f"own {at} {n * 7919 % 300}" for n in numbers],
                 "list": pa.array(
                     [None if n % 5 == 0 else [int(n), None][: n % 3] for n in numbers], pa.list_(pa.int64())
                 ),
@@ -47,7 +50,7 @@ def write_files(folder, *, pages):
         pq.write_table(
             table.append_column("x", pa.array(numbers, pa.int32())),
             folder / f"{at}.parquet",
-            use_dictionary=["word"],
+            use_dictionary=["word", "own"],
             data_page_version=pages,
             row_group_size=2_000,
             store_schema=False,

@@ -64,8 +64,13 @@ class MergedDictionary:
 
     @property
     def bits(self) -> int:
-        """The width of a code."""
+        """The width of any code."""
         return max(0, len(self.entries) - 1).bit_length()
+
+    def bits_of(self, page: int) -> int:
+        """The width that the new codes of a page need: the first ones are short."""
+        new = self.codes[page]
+        return int(new.max()).bit_length() if len(new) else 0
 
 
 def merge_dictionaries(pages: Sequence[tuple[bytes, int]], *, width_bytes: int) -> MergedDictionary:

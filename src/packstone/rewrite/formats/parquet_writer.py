@@ -116,14 +116,26 @@ class WriterSettings:
 
 
 def find_writer_settings(
-    file: pq.ParquetFile, *, codec: str, files: int = 1, has_checksums: bool = False
+    file: pq.ParquetFile,
+    *,
+    codec: str,
+    files: int = 1,
+    has_checksums: bool = False,
+    fields: Sequence[str] | None = None,
 ) -> WriterSettings:
     """Find settings whose output has the schema tree of the input, the first of ``files``; else UnfaithfulError.
 
-    ``has_checksums``: whether its pages have checksums, which no footer says.
+    ``has_checksums``: whether its pages have checksums, which no footer says. ``fields``: the top-level fields that are
+    written, if not all are.
     """
     metadata, wanted = file.metadata, schema_tree(file.metadata.schema)
     schema = _without_dictionaries(file.schema_arrow.remove_metadata())
+    if fields is not None:
+        trees = dict(zip(schema.names, _field_trees(wanted), strict=False))
+        if len(trees) != len(schema) or len(trees) != len(_field_trees(wanted)):
+            raise UnfaithfulError("its schema cannot be split into fields")
+        wanted = "\n".join((*(trees[name] for name in fields), "}"))
+        schema = pa.schema([schema.field(name) for name in fields])
     has_int96 = "int96" in wanted
     nearest = ""
     for compliant, decimal_as_integer, int96 in _SWITCHES:
@@ -176,6 +188,28 @@ def why_unfaithful(io: FileIO, path: str, *, codec: str) -> str:
     except UnfaithfulError as error:
         return error.message
     return ""
+
+
+def find_unwritable_fields(io: FileIO, path: str) -> tuple[str, ...]:
+    """The top-level fields that cannot be written back identically, such as DuckDB's decimals of 16 bytes."""
+    found = []
+    with open_parquet(io, path) as file:
+        for name in file.schema_arrow.names:
+            try:
+                find_writer_settings(file, codec="keep", fields=(name,))
+            except UnfaithfulError:
+                found.append(name)
+    return tuple(found)
+
+
+def _field_trees(tree: str) -> list[str]:
+    """Split a schema tree by its top-level fields, whose lines are indented least."""
+    fields: list[list[str]] = []
+    for line in tree.splitlines()[:-1]:
+        if line.startswith("  ") and line[2] not in " }":
+            fields.append([])
+        fields[-1].append(line)
+    return ["\n".join(lines) for lines in fields]
 
 
 def sort_options(settings: WriterSettings) -> pc.SortOptions:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final, Protocol, cast
 
 from packstone.errors import PackstoneError, UnfaithfulError, UnreadableFileError, VerificationError
 from packstone.model.files import FileFormat
-from packstone.model.sizes import format_mb
+from packstone.model.sizes import format_bytes
 from packstone.model.unit import Fingerprint, How, StagedFile, UnitResult, UnitSpec, UnitStatus, Verify
 from packstone.rewrite.blame_file import blame_file, one_line
 from packstone.runs.reuse import check_is_there
@@ -193,15 +193,21 @@ def _check_unchanged(io: FileIO, spec: UnitSpec) -> None:
 def _check_size(io: FileIO, spec: UnitSpec, *, staged: str, done: Written) -> None:
     """Raise _GrownError if the output grew too much; with a codec that the caller chose it may grow."""
     found = io.stat(staged)
-    if found is None or spec.codec != "keep":
-        return
-    grown = found.size_bytes - spec.input_bytes
-    if grown > max(MAX_GROWTH_BYTES, spec.input_bytes * MAX_GROWTH_PCT // 100):
+    if found is not None and has_grown(io, staged, spec=spec):
         why = f" ({done.why_bigger})" if done.why_bigger else ""
         raise _GrownError(
-            f"{len(spec.inputs)} files of {format_mb(spec.input_bytes)} MB would become one of "
-            f"{format_mb(found.size_bytes)} MB{why}, so they are left as they are; set --codec to merge them anyway"
+            f"{len(spec.inputs)} files of {format_bytes(spec.input_bytes)} would become one of "
+            f"{format_bytes(found.size_bytes)}{why}, so they are left as they are; set --codec to merge them anyway"
         )
+
+
+def has_grown(io: FileIO, output: str, *, spec: UnitSpec) -> bool:
+    """Whether an output takes so much more than its inputs that it is discarded."""
+    found = io.stat(output)
+    if found is None or spec.codec != "keep":
+        return False
+    grown = found.size_bytes - spec.input_bytes
+    return grown > max(MAX_GROWTH_BYTES, spec.input_bytes * MAX_GROWTH_PCT // 100)
 
 
 def _why_bigger(spec: UnitSpec, size_bytes: int, *, done: Written) -> str:

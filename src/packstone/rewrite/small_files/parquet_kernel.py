@@ -24,7 +24,7 @@ from packstone.rewrite.formats.parquet_pages import CHECKSUM_WITHIN, has_checksu
 from packstone.rewrite.formats.parquet_scan import scan_file, scan_small_file
 from packstone.rewrite.formats.parquet_writer import WriterSettings, find_writer_settings, sort_options
 from packstone.rewrite.proof import verify_files as verify
-from packstone.rewrite.small_files.merge_unit import Written
+from packstone.rewrite.small_files.merge_unit import Written, has_grown
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -44,6 +44,10 @@ def write(io: FileIO, paths: Sequence[str], output: str, *, spec: UnitSpec) -> W
         try:
             plan = plan_splice(io, paths)
             spliced = splice_parquet(io, paths, output, plan=plan)
+            for max_rows in _FEWER_ROWS:
+                if not has_grown(io, output, spec=spec):
+                    break
+                spliced = splice_parquet(io, paths, output, plan=plan, max_rows=max_rows)
             done = Written(
                 how=How.SPLICE,
                 ordered=True,
@@ -142,6 +146,10 @@ def read_through(io: FileIO, path: str) -> None:
 # A reader handles a row group at a time: 128 MiB decoded keeps its memory and the number of groups small.
 ROW_GROUP_BYTES = 128 << 20
 MAX_ROW_GROUP_ROWS = 1 << 20
+# If a spliced file has grown so much that it would be discarded, it is made again with smaller row groups, in the end
+# with those of its inputs: a dictionary for fewer files has shorter codes, and one file of small row groups is opened
+# once where many files are opened each.
+_FEWER_ROWS = (25_000, 1)
 
 
 def rewrite_parquet(io: FileIO, paths: Sequence[str], output: str, *, codec: str) -> bool:

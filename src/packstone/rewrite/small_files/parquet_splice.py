@@ -24,8 +24,11 @@ otherwise the field is encoded. A chunk of nothing but nulls has no values, so i
 their neighbours require.
 
 **Size.** One dictionary for many files may be bigger than theirs, if values repeat only within each file, and its codes
-are longer. The sizes are compared before anything is written. A column that would grow is encoded if plain values take
-less, as those that never repeat do; a row group that would grow for other reasons is cut in two.
+are longer. So each page gets codes of the width that its own codes need, which is short for those of the first files.
+Codes of the same values may compress better if each has whole bytes: that is tried for a chunk that grew. The sizes are
+compared before anything is written, too: a column that would grow is encoded if plain values take less, as those that
+never repeat do; a row group that would grow for other reasons is cut in two. See ``parquet_kernel`` for what happens if
+a file has grown nevertheless.
 
 **The plan** is made from the footers alone: it lists the columns that can be copied or recoded. Whole files do not
 qualify if copied pages would be read with a different meaning, if something would be lost that encoding again keeps, or
@@ -48,9 +51,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from packstone.errors import UnreadableFileError
-from packstone.rewrite.blame_file import blame_file
+from packstone.errors import UnfaithfulError, UnreadableFileError
+from packstone.rewrite.blame_file import blame_file, one_line
 from packstone.rewrite.formats.parquet_batches import batch_rows_for, decoded_row_bytes, read_batches
+from packstone.rewrite.formats.parquet_bundle import DECODING_ERRORS
 from packstone.rewrite.formats.parquet_codes import (
     MergedDictionary,
     count_level,
@@ -116,6 +120,8 @@ _MIN_GROUP_ROWS: Final = 100_000
 _MAX_DICTIONARY_BYTES: Final = 32 << 20
 # Growth of the codes and dictionaries of a row group, in percent of its stored bytes, that is accepted.
 _MAX_GROWTH_PCT: Final = 1
+# Smaller growth is no reason for smaller row groups.
+_MIN_GROWTH_BYTES: Final = 64 << 10
 _GAP_BYTES: Final = 1 << 20  # read across a gap of up to this size rather than send the storage a second request
 _PARQUET_MR: Final = re.compile(r"parquet-mr version (\d+)\.(\d+)")
 _FIRST_GOOD_PARQUET_MR: Final = (1, 8)
@@ -138,6 +144,7 @@ class SplicePlan:
     """What to copy or recode; the other columns are encoded again."""
 
     spliced: tuple[int, ...]  # numbers of columns, counted as in the footer
+    fields: tuple[str, ...]  # the top-level fields that they are
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -156,6 +163,7 @@ class _Survey:
     candidates: set[int]
     values: list[int]
     plain_bytes: list[int]
+    intervals: frozenset[int] = frozenset()
     chunks: int = 0
     all_bytes: int = 0
 
@@ -164,8 +172,13 @@ def plan_splice(io: FileIO, paths: Sequence[str]) -> SplicePlan:
     """Read all footers and choose the columns; CannotSpliceError says why nothing, or too little, can be spliced."""
     with open_parquet(io, paths[0]) as first:
         leaves = first.metadata.num_columns
+        schema = first.metadata.schema
         survey = _Survey(
-            codecs=[None] * leaves, candidates=set(range(leaves)), values=[0] * leaves, plain_bytes=[0] * leaves
+            codecs=[None] * leaves,
+            candidates=set(range(leaves)),
+            values=[0] * leaves,
+            plain_bytes=[0] * leaves,
+            intervals=frozenset(leaf for leaf in range(leaves) if schema.column(leaf).converted_type == "INTERVAL"),
         )
         _check_schema(first)
         kinds: set[FooterKind] = set()  # footers of one kind have the same bytes in all that is checked
@@ -232,7 +245,10 @@ def _survey_file(footer: ScannedFooter, survey: _Survey) -> None:
             raise CannotSpliceError("it has row groups that are too big for memory")
         for leaf in tuple(survey.candidates):
             chunks = group.chunks
-            if not _can_splice(chunks, leaf, kind=footer.kind.leaves[leaf].kind, codec=survey.codecs[leaf]):
+            # DuckDB's bloom filters of intervals hold other bytes than the values: 1 month for 30 days.
+            has_odd_filter = leaf in survey.intervals and bool(chunks.blooms[leaf])
+            kind = footer.kind.leaves[leaf].kind
+            if has_odd_filter or not _can_splice(chunks, leaf, kind=kind, codec=survey.codecs[leaf]):
                 survey.candidates.discard(leaf)
                 continue
             survey.codecs[leaf] = chunks.codec(leaf)
@@ -257,7 +273,8 @@ def _choose_fields(first: pq.ParquetFile, survey: _Survey) -> SplicePlan:
     spliced_bytes = sum(survey.plain_bytes[leaf] for leaf in spliced)
     if spliced_bytes * 100 < _MIN_COPIED_PCT * survey.all_bytes or not spliced:
         raise CannotSpliceError(f"less than {_MIN_COPIED_PCT} % of the bytes could be copied or recoded")
-    return SplicePlan(spliced=spliced)
+    fields = tuple(dict.fromkeys(field_of(first, leaf) for leaf in spliced))
+    return SplicePlan(spliced=spliced, fields=fields)
 
 
 # ---- the inputs ----
@@ -459,15 +476,21 @@ class _TooBigError(Exception):
     """A row group should be cut in two."""
 
 
-def splice_parquet(io: FileIO, paths: Sequence[str], output: str, *, plan: SplicePlan) -> Spliced:
-    """Write the rows of all inputs, in order, to the output; CannotSpliceError if encoding again is better."""
+def splice_parquet(
+    io: FileIO, paths: Sequence[str], output: str, *, plan: SplicePlan, max_rows: int = MAX_ROW_GROUP_ROWS
+) -> Spliced:
+    """Write the rows of all inputs, in order, to the output; CannotSpliceError if encoding again is better.
+
+    Row groups of the inputs are joined to row groups of up to ``max_rows``.
+    """
     with open_parquet(io, paths[0]) as first, io.open_input(paths[0]) as source:
         schema = first.metadata.schema
         columns = [schema.column(leaf) for leaf in range(first.metadata.num_columns)]
         zstd_level = None if first.metadata.created_by.startswith("parquet-cpp-arrow") else _LEVELS["ZSTD"]
         footer = read_footer(source)
     with io.open_output(output) as sink:
-        splicer = _Splicer(io, paths, columns, file=SplicedFile(sink, footer), zstd_level=zstd_level)
+        file = SplicedFile(sink, footer)
+        splicer = _Splicer(io, paths, columns, file=file, zstd_level=zstd_level, max_rows=max_rows)
         for group in _gather(_read_pieces(io, paths, plan), splicer.max_rows):
             splicer.write(group)
         splicer.file.finish()
@@ -478,14 +501,21 @@ class _Splicer:
     """Writes row groups, and counts how their columns were made."""
 
     def __init__(
-        self, io: FileIO, paths: Sequence[str], columns: list[Any], *, file: SplicedFile, zstd_level: int | None
+        self,
+        io: FileIO,
+        paths: Sequence[str],
+        columns: list[Any],
+        *,
+        file: SplicedFile,
+        zstd_level: int | None,
+        max_rows: int,
     ) -> None:
         self.file = file
         self._columns = columns
         self._fields = [column.path.split(".", 1)[0] for column in columns]
         self._encoder = _Encoder(io, paths)
         self._zstd_level = zstd_level
-        self._max_rows = MAX_ROW_GROUP_ROWS
+        self._max_rows = max_rows
         self._totals = [PageCount() for _ in columns]
         self._copied = [True] * len(columns)
         self._encoded: dict[str, str] = {}  # the reasons, by field
@@ -541,7 +571,7 @@ class _Splicer:
                     self._copied[leaf] = False
                     yield next(encoded)
                 else:
-                    chunk = self._splice(group, leaf, merged.pop(leaf, None))
+                    chunk = self._splice_small(group, leaf, merged.pop(leaf, None))
                     chunk.bloom_filter = blooms.pop(leaf, b"")
                     self._copied[leaf] &= chunk.is_copied
                     self._totals[leaf].add(chunk.pages)
@@ -560,8 +590,13 @@ class _Splicer:
                 continue
             with blame_file(piece.path, "has a broken data page"):
                 pages.append((self._codec(piece, leaf).open(page, piece.data[leaf])[0], page.values))
-        with blame_file(group.pieces[0].path, "or a file that is merged with it has a broken dictionary"):
+        try:
             return merge_dictionaries(pages, width_bytes=width)
+        except DECODING_ERRORS as error:
+            for piece, alone in zip(group.pieces, pages, strict=True):
+                with blame_file(piece.path, "has a broken dictionary"):
+                    merge_dictionaries([alone], width_bytes=width)
+            raise CannotSpliceError(f"dictionaries of {column.path} cannot be merged: {one_line(error)}") from error
 
     def _check_growth(self, group: _Group, merged: dict[int, MergedDictionary]) -> dict[str, str]:
         """Drop dictionaries that do not pay: with their longer codes, they take more than those of the pieces.
@@ -583,7 +618,8 @@ class _Splicer:
                 reasons[self._fields[leaf]] = "one dictionary of all files would take more than plain values"
                 del merged[leaf]
                 grown_bytes -= growth.grown_bytes
-        if grown_bytes * 100 > _MAX_GROWTH_PCT * stored_bytes and group.rows >= 2 * _MIN_GROUP_ROWS:
+        is_worth_it = grown_bytes > max(_MIN_GROWTH_BYTES, _MAX_GROWTH_PCT * stored_bytes // 100)
+        if is_worth_it and group.rows >= 2 * _MIN_GROUP_ROWS:
             self._max_rows = max(_MIN_GROUP_ROWS, group.rows // 2)
             raise _TooBigError
         return reasons
@@ -609,7 +645,23 @@ class _Splicer:
     def _codec(self, piece: _Piece, leaf: int) -> _Codec:
         return _Codec(piece.inputs[leaf].chunk.compression, self._zstd_level, self._columns[leaf])
 
-    def _splice(self, group: _Group, leaf: int, merged: MergedDictionary | None) -> SplicedChunk:
+    def _splice_small(self, group: _Group, leaf: int, merged: MergedDictionary | None) -> SplicedChunk:
+        """Splice a column; if it grows, the other way too, for the smaller one.
+
+        Codecs compare bytes: they may find nothing in codes of 15 bits that they find in codes of 12 or 16.
+        """
+        chunk = self._splice(group, leaf, merged)
+        stored_bytes = sum(len(piece.data[leaf]) for piece in group.pieces)
+        if merged is None or chunk.codec == "UNCOMPRESSED":
+            return chunk
+        if chunk.size_bytes * 100 <= (100 + _MAX_GROWTH_PCT) * stored_bytes:
+            return chunk
+        other = self._splice(group, leaf, merged, in_bytes=True)
+        return min(chunk, other, key=lambda one: one.size_bytes)
+
+    def _splice(
+        self, group: _Group, leaf: int, merged: MergedDictionary | None, *, in_bytes: bool = False
+    ) -> SplicedChunk:
         column = self._columns[leaf]
         codec = self._codec(group.pieces[0], leaf)
         chunk = SplicedChunk(column, codec.name, MergedStatistics(column))
@@ -631,7 +683,7 @@ class _Splicer:
                 elif merged is None or piece.orders[leaf] == _ONLY_PLAIN:
                     chunk.put_copies(piece.data[leaf], piece.pages[leaf])
                 else:
-                    codec.put_codes(chunk, piece, leaf, merged=merged, at=at)
+                    codec.put_codes(chunk, piece, leaf, merged=merged, at=at, in_bytes=in_bytes)
                 holds_nan = codec.holds_nan(piece, leaf)
             chunk.add_input(piece.inputs[leaf], piece.pages[leaf], rows=piece.rows, holds_nan=holds_nan)
         return chunk
@@ -658,16 +710,29 @@ class _Growth:
 
 
 def _estimate_growth(group: _Group, leaf: int, merged: MergedDictionary) -> _Growth:
-    grown_bytes, coded_values, plain_bytes = len(merged.plain), 0, 0
-    for piece in group.pieces:
+    grown_bytes, code_bytes, plain_bytes = len(merged.plain), 0, 0
+    for at, piece in enumerate(group.pieces):
         page = piece.dictionaries[leaf]
         if page is not None and page.values:
             values = _count_codes(piece, leaf)
-            bits = (page.values - 1).bit_length()
-            grown_bytes += values * (merged.bits - bits) // 8 - page.plain_bytes
-            coded_values += values
+            old_bits = (page.values - 1).bit_length()
+            bits = merged.bits_of(at)
+            grown_bytes += _estimate_longer_codes(piece, leaf, values=values, old_bits=old_bits, bits=bits)
+            grown_bytes -= page.plain_bytes
+            code_bytes += values * bits // 8
             plain_bytes += values * page.plain_bytes // page.values
-    return _Growth(grown_bytes, plain_bytes < len(merged.plain) + coded_values * merged.bits // 8)
+    return _Growth(grown_bytes, plain_bytes < len(merged.plain) + code_bytes)
+
+
+def _estimate_longer_codes(piece: _Piece, leaf: int, *, values: int, old_bits: int, bits: int) -> int:
+    """How many bytes more codes take: as packed ones, or as runs of one code, which are as long as their pages."""
+    stored_bytes = sum(page.plain_bytes for page in piece.pages[leaf] if page.is_coded)
+    ratio = max(bits / max(1, old_bits), _whole_bytes(bits) / max(1, _whole_bytes(old_bits)))
+    return min(values * (bits - old_bits) // 8, int(stored_bytes * (ratio - 1)))
+
+
+def _whole_bytes(bits: int) -> int:
+    return (bits + 7) // 8
 
 
 def _count_codes(piece: _Piece, leaf: int) -> int:
@@ -747,9 +812,13 @@ class _Codec:
             raise ValueError("a page ends within its levels")
         return repetition, definition
 
-    def put_codes(self, chunk: SplicedChunk, piece: _Piece, leaf: int, *, merged: MergedDictionary, at: int) -> None:
-        """Append pages with codes, and plain ones that follow them."""
-        new, bits, data = merged.codes[at], merged.bits, piece.data[leaf]
+    def put_codes(
+        self, chunk: SplicedChunk, piece: _Piece, leaf: int, *, merged: MergedDictionary, at: int, in_bytes: bool
+    ) -> None:
+        """Append pages with codes, of whole bytes if requested, and plain ones that follow them."""
+        new, data = merged.codes[at], piece.data[leaf]
+        # Each page states the width of its codes, which need not be that of the whole dictionary.
+        bits = 8 * _whole_bytes(merged.bits_of(at)) if in_bytes else merged.bits_of(at)
         # Only if the dictionary does not grow: a code beyond its end must stay one.
         keeps_codes = len(new) == len(merged.entries) and bool((new[1:] > new[:-1]).all())
         for page in piece.pages[leaf]:
@@ -757,7 +826,7 @@ class _Codec:
                 chunk.put_copies(data, [page])
                 continue
             plain, begin = self.open(page, data)
-            if begin == len(plain) or (keeps_codes and plain[begin] == bits):
+            if begin == len(plain) or keeps_codes:
                 chunk.put_copies(data, [page])
                 continue
             count = self._value_counter(page, plain)
@@ -847,7 +916,7 @@ class _Encoder:
 
     def __init__(self, io: FileIO, paths: Sequence[str]) -> None:
         self._io, self._paths = io, paths
-        self._settings: WriterSettings | None = None
+        self._settings: dict[tuple[str, ...], WriterSettings] = {}  # by fields
         self._options: dict[str, Any] = {}
         self._row_bytes = 0
 
@@ -856,7 +925,7 @@ class _Encoder:
         if not fields:
             return iter(())
         first = group.pieces[0]
-        settings = self._open_settings(first, fields).of_fields(fields)
+        settings = self._open_settings(first, fields)
         if any(page.crc is not None for pages in first.pages for page in pages):
             settings = replace(settings, options={**settings.options, "write_page_checksum": True})
         batches, bounds, size_bytes = [], InputBounds(), 0
@@ -887,8 +956,14 @@ class _Encoder:
             with open_parquet(self._io, first.path) as file:
                 if any(path.split(".", 1)[0] in fields for path in int96_columns(file)):
                     self._options = {"coerce_int96_timestamp_unit": find_int96_unit(self._io, self._paths)}
-                    self._settings = None
-        if self._settings is None:
+                    self._settings.clear()
+        if fields not in self._settings:
             with open_parquet(self._io, first.path, **self._options) as file:
-                self._settings = find_writer_settings(file, codec="keep", files=len(self._paths))
-        return self._settings
+                self._settings[fields] = self._find_settings(file, fields)
+        return self._settings[fields]
+
+    def _find_settings(self, file: pq.ParquetFile, fields: tuple[str, ...]) -> WriterSettings:
+        try:
+            return find_writer_settings(file, codec="keep", files=len(self._paths)).of_fields(fields)
+        except UnfaithfulError:  # fields that are copied need not be written
+            return find_writer_settings(file, codec="keep", files=len(self._paths), fields=fields).of_fields(fields)

@@ -29,6 +29,7 @@ import json
 import math
 import struct
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
 from packstone.errors import PackstoneError
@@ -77,6 +78,8 @@ _META_DATA, _OFFSET_INDEX, _COLUMN_INDEX = 3, (4, 5), (6, 7)
 # ColumnMetaData
 _CHUNK_BYTES, _PLAIN_BYTES, _DATA_OFFSET, _INDEX_OFFSET, _DICTIONARY_OFFSET = 7, 6, 9, 10, 11
 _BLOOM_OFFSET, _BLOOM_BYTES, _SIZES = 14, 15, 16
+# BoundaryOrder
+_UNORDERED, _ASCENDING, _DESCENDING = range(3)
 _WRITTEN_BYTES: Final = 256 << 10
 _MAX_ORDINAL = 32_767
 # Statistics
@@ -306,10 +309,30 @@ class _PageIndex:
             1: (LIST, ThriftList(TRUE, self._null_pages)),
             2: (LIST, ThriftList(BINARY, lows)),
             3: (LIST, ThriftList(BINARY, highs)),
-            4: (I32, 0),  # pages are in no order
+            4: (I32, self._boundary_order()),
         }
         index |= {field: (LIST, ThriftList(I64, items)) for field, items in self._lists.items() if items}
         return write_struct(index)
+
+    def _boundary_order(self) -> int:
+        """The order of the bounds of the pages, without those of nulls only; readers search ordered ones by halving."""
+        key, physical = _order_of(self._column), self._column.physical_type
+        if key is None:
+            return _UNORDERED
+        lists = []
+        for bounds in self._bounds:
+            stored = [bound for bound, is_null in zip(bounds, self._null_pages, strict=True) if not is_null]
+            try:
+                values = [struct.unpack(_WIDTHS[physical], one)[0] for one in stored] if physical in _WIDTHS else stored
+            except struct.error:
+                return _UNORDERED
+            lists.append([key(value) for value in values])
+        # Compared in pairs: with a NaN, no comparison is true.
+        if all(one <= other for found in lists for one, other in pairwise(found)):
+            return _ASCENDING
+        if all(one >= other for found in lists for one, other in pairwise(found)):
+            return _DESCENDING
+        return _UNORDERED
 
     def _add_page(self, found: InputChunk, bounds: PageBounds | None) -> None:
         sizes = found.sizes

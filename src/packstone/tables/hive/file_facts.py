@@ -61,7 +61,7 @@ _CODEC_OPTIONS: Final = {
     "org.apache.hadoop.io.compress.GzipCodec": "gzip",
 }
 _REMEMBERED: Final = 10_000
-_UNFAITHFUL: dict[tuple[str, str], str] = {}
+_UNFAITHFUL: dict[tuple[str, str], tuple[str, tuple[str, ...]]] = {}
 
 _MAGIC: tuple[tuple[bytes, FileFormat], ...] = (
     (b"PAR1", FileFormat.PARQUET),
@@ -216,14 +216,33 @@ def _parquet_facts(look: Inspection) -> FileFacts:
 
 
 def _why_unfaithful(io: FileIO, path: str, *, agreement: str, codec: str) -> str:
-    """Say why files cannot be written back identically; cached, because only agreement and codec matter."""
-    from packstone.rewrite.formats.parquet_writer import why_unfaithful
+    """Say why a file cannot be written back identically, neither by encoding it again nor by copying its pages."""
+    why, unwritable = _find_unwritable(io, path, agreement=agreement, codec=codec)
+    if not why or not unwritable:
+        return why
+    from packstone.rewrite.small_files.parquet_splice import plan_splice
+    from packstone.rewrite.small_files.spliced_file import CannotSpliceError
+
+    try:
+        missing = set(unwritable) - set(plan_splice(io, [path]).fields)
+    except CannotSpliceError as error:
+        return f"{why}, and its pages cannot be copied: {error.message}"
+    return why if missing else ""
+
+
+def _find_unwritable(io: FileIO, path: str, *, agreement: str, codec: str) -> tuple[str, tuple[str, ...]]:
+    """Say why files cannot be encoded again, and the fields for which copied pages would do.
+
+    Cached, because only agreement and codec matter.
+    """
+    from packstone.rewrite.formats.parquet_writer import find_unwritable_fields, why_unfaithful
 
     key = (agreement, codec)
     if key not in _UNFAITHFUL:
         if len(_UNFAITHFUL) >= _REMEMBERED:
             _UNFAITHFUL.clear()
-        _UNFAITHFUL[key] = why_unfaithful(io, path, codec=codec)
+        why = why_unfaithful(io, path, codec=codec)
+        _UNFAITHFUL[key] = why, find_unwritable_fields(io, path) if why and codec == "keep" else ()
     return _UNFAITHFUL[key]
 
 
