@@ -201,6 +201,8 @@ class SegmentVerbs:
         self, *, ids: Iterable[SegmentId | str | int] = (), before: Moment | None = None, dry_run: bool = False
     ) -> DeleteReport:
         """Delete segments, by id (all or none) or all that were loaded before a moment."""
+        if isinstance(ids, str | bytes) or not isinstance(ids, Iterable):  # of the text "10", the segments 1 and 0
+            raise InvalidInputError(f"ids must be a list of segments, such as ['0.1', 4], not {ids!r}.")
         wanted = [one if isinstance(one, SegmentId) else SegmentId.parse(str(one)) for one in ids]
         return delete_from(self._io, self.path, ids=wanted, before=before, dry_run=dry_run)
 
