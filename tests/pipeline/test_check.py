@@ -135,6 +135,32 @@ def test_a_bloom_filter_that_lost_a_bit(copy):
     assert table.scan(["id"], f"name LIKE '{name}%'").to_arrow().num_rows == found
 
 
+def test_a_footer_that_lost_a_bit(copy):
+    """A wrong bound hides rows from every reader: a scan and a check name the file, and so for the page indexes."""
+    segment = read_segment(IO, str(copy), read_latest(IO, str(copy)).live[-1])
+    path = copy / segment.files[0].path
+    content = path.read_bytes()
+    chunk = pq.read_metadata(path).row_group(0).column(1)
+    blooms_end = max(
+        pq.read_metadata(path).row_group(at).column(1).bloom_filter_offset + chunk.bloom_filter_length
+        for at in range(3)
+    )
+    footer = len(content) - 8 - int.from_bytes(content[-8:-4], "little")
+    assert blooms_end < footer
+    bound = content.rindex((5999).to_bytes(8, "little"))  # the largest id of the second row group
+    assert bound > footer
+    for at in (bound, *range(blooms_end, len(content), 7)):
+        changed = bytearray(content)
+        changed[at] ^= 2
+        path.write_bytes(changed)
+        assert damaged(copy) == [path.name], at
+        if at > footer:
+            with pytest.raises(CorruptionError, match=path.name):
+                packstone.open(str(copy)).scan(["id"], "id >= 5000 AND price < 1e9").to_arrow()
+    path.write_bytes(content)
+    assert damaged(copy) == []
+
+
 def is_needed(table, path, live):
     """Whether the newest version names a file, or it is the head of a version."""
     if path.parent.name == "deletes":
@@ -187,6 +213,7 @@ def flip_everywhere(made, tmp_path, *, flips, seed):
     kinds = [files for files in [*kinds, [table / "Metadata" / "latest"]] if files]
     assert len(kinds) >= 7
     wanted = read_all(table)
+    live = {one.segment_file for one in read_latest(IO, str(table)).live}
     for number in range(flips):
         path = rng.choice(kinds[number % len(kinds)])
         content = path.read_bytes()
@@ -201,8 +228,13 @@ def flip_everywhere(made, tmp_path, *, flips, seed):
             found = read_all(table)
         except PackstoneError as error:
             found = wanted if path.name in error.message else error.message
+        # A footer is also read by other readers, which know no checksum of it.
+        is_footer = at >= len(content) - 8 - int.from_bytes(content[-8:-4], "little")
+        is_read = path.suffix == ".parquet" and is_footer and is_needed(table, path, live)
+        is_seen = not is_read or damaged(table) == [path.name]
         path.write_bytes(content)
         assert found == wanted, f"{path}: bit flipped at {at}"
+        assert is_seen, f"{path}: bit flipped at {at} is not found"
     assert read_all(table) == wanted
 
 

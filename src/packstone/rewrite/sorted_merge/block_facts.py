@@ -34,6 +34,7 @@ from packstone.rewrite.data_files.parquet_output import (
     has_order,
     is_in_footer,
 )
+from packstone.rewrite.formats.parquet_checks import MAGIC
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -85,7 +86,26 @@ def bloom_checksum(source: Any, footer: pq.FileMetaData) -> int:
     ends = [(offset, offset + (chunk.bloom_filter_length or 0)) for chunk, offset in found if offset is not None]
     if not ends:
         return 0
-    at, end, checksum = min(ends)[0], max(last for _, last in ends), 0
+    return _checksum(source, min(ends)[0], max(last for _, last in ends))
+
+
+def page_index_checksum(source: Any, footer: pq.FileMetaData, *, footer_begin: int) -> int:
+    """Return the CRC-32 of the page indexes: what lies between the pages or bloom filters and the footer.
+
+    A reader that skips pages by them loses rows if a bit is lost. The footer must be sound.
+    """
+    begin = len(MAGIC)
+    for at in range(footer.num_row_groups):
+        group = footer.row_group(at)
+        for chunk in (group.column(leaf) for leaf in range(group.num_columns)):
+            bloom = getattr(chunk, "bloom_filter_offset", None)
+            blooms_end = 0 if bloom is None else bloom + (chunk.bloom_filter_length or 0)
+            begin = max(begin, min(_starts([chunk])) + chunk.total_compressed_size, blooms_end)
+    return _checksum(source, begin, footer_begin)
+
+
+def _checksum(source: Any, at: int, end: int) -> int:
+    checksum = 0
     while at < end and (data := source.read_at(min(_READ_BYTES, end - at), at)):
         checksum, at = zlib.crc32(data, checksum), at + len(data)
     return checksum

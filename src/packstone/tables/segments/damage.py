@@ -415,6 +415,8 @@ def _as_written(table: str, segment: SegmentFile, index: pa.Table, *, at: int, s
         rows=file.rows,
         part=write_part(part),
         bloom_crc=file.bloom_crc,
+        page_index_crc=file.page_index_crc,
+        footer_digest=file.footer_digest,
     )
 
 
