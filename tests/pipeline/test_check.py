@@ -135,6 +135,20 @@ def test_a_bloom_filter_that_lost_a_bit(copy):
     assert table.scan(["id"], f"name LIKE '{name}%'").to_arrow().num_rows == found
 
 
+@pytest.mark.parametrize("content", [b"", b"\0\0\0", b"{", b"7" * 30, b'{"version":44}', None])
+def test_a_damaged_hint(copy, content):
+    """Readers search for the newest version without it, but would not notice that the newest ones are lost."""
+    hint = copy / "Metadata/latest"
+    before = hint.read_bytes()
+    other = b"1" if before[-3:-2] == b"0" else b"0"
+    hint.write_bytes(before[:-3] + other + before[-2:] if content is None else content)
+    assert damaged(copy) == ["latest"]
+    forget()
+    assert packstone.open(str(copy)).scan().count() == 17 * 100 + 3000 - 100
+    hint.unlink()
+    assert damaged(copy) == []
+
+
 def test_a_footer_that_lost_a_bit(copy):
     """A wrong bound hides rows from every reader: a scan and a check name the file, and so for the page indexes."""
     segment = read_segment(IO, str(copy), read_latest(IO, str(copy)).live[-1])
