@@ -543,7 +543,15 @@ def test_what_is_not_a_list_of_ids_deletes_nothing(lake, ids):
     before = lake.versions()
     with pytest.raises(InvalidInputError, match="segment"):
         open_table(lake).segments.delete(ids=ids)
+    with pytest.raises(InvalidInputError, match=r"segment|Segment"):
+        compact(lake, strategy="custom", ids=ids)
     assert lake.versions() == before
+
+
+def test_ids_of_a_compaction_are_given_as_those_of_a_delete(lake):
+    """Numbers and texts, not only values of SegmentId: with these, the segment 0 did not exist."""
+    outcome = compact(lake, strategy="custom", ids=[0, "1"])
+    assert [unit.inputs for unit in outcome.units] == [("0", "1")]
 
 
 @pytest.mark.parametrize("run", [None, 5, "", b"", []])
