@@ -217,6 +217,28 @@ class PartBuilder:
         return facts
 
 
+def find_wrong_bounds(part: pa.RecordBatch, footer: pq.FileMetaData, schema: pa.Schema) -> str | None:
+    """The first column of which a part and a footer state different nulls or bounds; None if they agree.
+
+    What only one of them states is not compared: a footer has no bounds of a row group with a NaN, nor of long values.
+    """
+    leaves, groups = leaf_numbers(schema), range(footer.num_row_groups)
+    for field in (one for one in schema if has_order(one.type) and is_in_footer(one.type)):
+        name = field.name
+        found = [footer.row_group(at).column(leaves[name]) for at in groups]
+        stated = [chunk.statistics if chunk.is_stats_set else None for chunk in found]
+        facts = {"nulls": [one.null_count if one is not None and one.has_null_count else None for one in stated]}
+        bounds = [_footer_extremes(chunk, field.type) for chunk in found]
+        if is_bytes(field.type):
+            bounds = [cut_bounds(low, high)[:2] for low, high in bounds]
+        facts |= {"min": [low for low, _ in bounds], "max": [high for _, high in bounds]}
+        for fact, values in facts.items():
+            recorded = part.column(f"{fact}.{name}")
+            if pc.any(pc.not_equal(pa.array(values, recorded.type), recorded)).as_py():
+                return str(name)
+    return None
+
+
 def _count_leaves(kind: pa.DataType) -> int:
     if not pt.is_nested(kind):
         return 1

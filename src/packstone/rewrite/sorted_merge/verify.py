@@ -36,7 +36,7 @@ from packstone.rewrite.proof.order_codes import Mask, is_below
 from packstone.rewrite.proof.ordered_digest import digest_batches
 from packstone.rewrite.proof.row_lanes import QuickLanes, Scratch
 from packstone.rewrite.proof.verify_merge import Verified
-from packstone.rewrite.sorted_merge.block_facts import bloom_checksum, page_index_checksum, read_part
+from packstone.rewrite.sorted_merge.block_facts import bloom_checksum, find_wrong_bounds, page_index_checksum, read_part
 from packstone.rewrite.sorted_merge.spec import OrderedFile, OrderedMergeSpec, WrittenBlockFile, WrittenBlocks
 
 if TYPE_CHECKING:
@@ -109,10 +109,16 @@ def fingerprint_written(io: FileIO, written: WrittenBlocks) -> Fingerprint:
 
 
 def check_footer(io: FileIO, written: WrittenBlocks, file: WrittenBlockFile) -> None:
-    """Raise CorruptionError unless size, columns, rows and row groups of one file are those recorded; reads no rows."""
+    """Raise CorruptionError unless size, columns, row groups and bounds of a file are those recorded; reads no rows."""
     schema = unpack_schema(written.arrow_schema)
     rows = WholeRows(io, schema, memory_bytes=written.memory_bytes)
     rows.check_file(file, schema, sort_columns=written.sort_columns)
+    with open_parquet(io, file.path) as parquet:
+        wrong = find_wrong_bounds(read_part(file.part), parquet.metadata, schema)
+    if wrong is not None:
+        raise VerificationError(
+            f"{file.path}: nulls or bounds of the column {wrong} are not those recorded.", file=file.path
+        )
 
 
 def check_rows(io: FileIO, written: WrittenBlocks) -> int:
