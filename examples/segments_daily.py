@@ -8,7 +8,9 @@ The table is created on the first day, with the columns of the first Parquet fil
     python examples/segments_daily.py --inline --sort-by country sales lake/orders/dt=2024-05-02
 
 Prints one line of JSON; the exit code is 1 if something failed, so that the scheduler notices. Running it again is
-safe: a load becomes visible completely or not at all, and its label, the inputs by default, is loaded once.
+safe: a load becomes visible completely or not at all, and its label is loaded once. By default the label is a digest of
+the input files, with their sizes and modification times: the same folder with new files is a new load, and the same files
+are none ("load": "already-loaded"). If files may be copied again for the same day, give the day: --label 2024-05-02.
 """
 
 import argparse
@@ -30,7 +32,7 @@ def main() -> int:
     parser.add_argument("table")
     parser.add_argument("inputs", nargs="+")
     parser.add_argument("--sort-by", default="", help="columns to sort by, if the table is created now")
-    parser.add_argument("--label", default=None, help="the name of this load, such as its day; default: the inputs")
+    parser.add_argument("--label", default=None, help="the name of this load, such as its day; default: a digest of the inputs")
     parser.add_argument("--inline", action="store_true", help="without Spark")
     typed = parser.parse_args()
     if typed.inline:
@@ -50,6 +52,7 @@ def main() -> int:
         "table": typed.table,
         "status": outcome.status,
         "load": loaded.status,
+        "label": label,
         "segment": str(loaded.segment),
         "rows": loaded.rows,
         "bad_rows": loaded.bad_rows,
@@ -63,8 +66,16 @@ def main() -> int:
 
 
 def label_of(inputs: list[str]) -> str:
-    """A label for the inputs; a digest, because a label is short."""
-    return hashlib.sha256("\n".join(inputs).encode()).hexdigest()[:32]
+    """A label for the files of the inputs, their sizes and times; a digest, because a label is short."""
+    facts = []
+    for given in inputs:
+        facts.append(given)
+        files = [Path(given)] if Path(given).is_file() else sorted(Path(given).rglob("*"))
+        for file in files:
+            if file.is_file():
+                found = file.stat()
+                facts.append(f"{file} {found.st_size} {found.st_mtime_ns}")
+    return hashlib.sha256("\n".join(facts).encode()).hexdigest()[:32]
 
 
 def create(path: str, first: str, sort_by: str) -> None:

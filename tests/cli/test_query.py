@@ -147,6 +147,11 @@ def test_paimon_tables(packstone, tmp_path):
         ("SELECT id FROM t ORDER BY tags LIMIT 1", 3, "Only Spark evaluates tags"),
         ("SELECT id FROM t VERSION AS OF 3", 2, "give --version"),
         ("DELETE FROM t", 2, "does not support DELETE"),
+        ("SELECT id FROM t FOR UPDATE", 2, "does not support FOR UPDATE"),
+        ("SELECT nix.id FROM t", 2, "there is no table 'nix' in FROM"),
+        ("SELECT id FROM t AS a WHERE t.id = 1", 2, "there is no table 't' in FROM"),
+        ("SELECT name.id FROM t", 2, "there is no table 'name' in FROM"),
+        ("SELECT t.nix FROM t", 2, "no column 'nix'"),
     ],
 )
 def test_one_sentence_for_what_is_not_done(packstone, table, statement, code, part):
@@ -154,6 +159,19 @@ def test_one_sentence_for_what_is_not_done(packstone, table, statement, code, pa
     done = packstone("query", table, statement)
     assert (done.code, done.out) == (code, "")
     assert part in done.sentence
+
+
+@pytest.mark.parametrize(
+    ("statement", "answer"),
+    [
+        ("SELECT (SELECT max(id) FROM t) - (SELECT max(id) FROM t) AS m", 0),
+        ("SELECT EXISTS(SELECT 1 FROM t) AS m", True),
+        ("SELECT 1 AS m WHERE EXISTS(SELECT 1 FROM t)", 1),
+    ],
+)
+def test_tables_in_subqueries_only(packstone, table, statement, answer):
+    """A SELECT without FROM was an unexpected KeyError."""
+    assert packstone("query", table, statement, "--format", "json").json["rows"] == [[answer]]
 
 
 def test_a_zone_that_does_not_exist(packstone, table):

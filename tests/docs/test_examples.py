@@ -87,6 +87,11 @@ def test_segments_daily_loads_merges_and_cleans(demo, tmp_path, quiet_env):
     assert days[-1]["merged"] == {"0.1": ["0", "1", "2", "3"]}
     done = run(quiet_env, *words, demo.table / "dt=2024-05-07")
     assert (done.returncode, json.loads(done.stdout)["status"]) == (1, "failed")
+    folder = tmp_path / "today"  # the job of every day loads the same folder
+    for day, (load, rows) in ((2, ("success", True)), (2, ("already-loaded", False)), (3, ("success", True))):
+        shutil.copytree(demo.table / f"dt=2024-05-0{day}", folder, dirs_exist_ok=True, copy_function=shutil.copy2)
+        found = json.loads(run(quiet_env, *words, folder).stdout)
+        assert (found["load"], found["rows"] > 0) == (load, rows)
 
 
 def test_the_classic_job_takes_three_arguments(demo, quiet_env):

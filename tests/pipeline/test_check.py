@@ -2,6 +2,7 @@
 
 import json
 import random
+import re
 import shutil
 from pathlib import Path
 
@@ -135,6 +136,63 @@ def test_a_bloom_filter_that_lost_a_bit(copy):
     assert table.scan(["id"], f"name LIKE '{name}%'").to_arrow().num_rows == found
 
 
+@pytest.mark.parametrize("content", [b"", b"\0\0\0", b"{", b"7" * 30, b'{"version":44}', None])
+def test_a_damaged_hint(copy, content):
+    """Readers search for the newest version without it, but would not notice that the newest ones are lost."""
+    hint = copy / "Metadata/latest"
+    before = hint.read_bytes()
+    other = b"1" if before[-3:-2] == b"0" else b"0"
+    hint.write_bytes(before[:-3] + other + before[-2:] if content is None else content)
+    assert damaged(copy) == ["latest"]
+    forget()
+    assert packstone.open(str(copy)).scan().count() == 17 * 100 + 3000 - 100
+    hint.unlink()
+    assert damaged(copy) == []
+
+
+def test_a_footer_that_lost_a_bit(copy):
+    """A wrong bound hides rows from every reader: a scan and a check name the file, and so for the page indexes."""
+    segment = read_segment(IO, str(copy), read_latest(IO, str(copy)).live[-1])
+    path = copy / segment.files[0].path
+    content = path.read_bytes()
+    chunk = pq.read_metadata(path).row_group(0).column(1)
+    blooms_end = max(
+        pq.read_metadata(path).row_group(at).column(1).bloom_filter_offset + chunk.bloom_filter_length
+        for at in range(3)
+    )
+    footer = len(content) - 8 - int.from_bytes(content[-8:-4], "little")
+    assert blooms_end < footer
+    bound = content.rindex((5999).to_bytes(8, "little"))  # the largest id of the second row group
+    assert bound > footer
+    for at in (bound, *range(blooms_end, len(content), 7)):
+        changed = bytearray(content)
+        changed[at] ^= 2
+        path.write_bytes(changed)
+        assert damaged(copy) == [path.name], at
+        if at > footer:
+            with pytest.raises(CorruptionError, match=path.name):
+                packstone.open(str(copy)).scan(["id"], "id >= 5000 AND price < 1e9").to_arrow()
+    path.write_bytes(content)
+    assert damaged(copy) == []
+
+
+@pytest.mark.parametrize("bound", [5999, 5000])
+def test_a_wrong_bound_in_a_footer_of_an_older_packstone(copy, bound):
+    """Its segment file has no digest of the footer; the index has the bounds that were written."""
+    entry = read_latest(IO, str(copy)).live[-1]
+    segment = read_segment(IO, str(copy), entry)
+    record = copy / "Metadata/segments" / entry.segment_file
+    text = re.sub(r',"(page_index_crc|footer_digest)":("[0-9a-f]+"|\d+)', "", record.read_text())
+    record.write_bytes(seal((text[: text.rindex(',"digest"')] + "}").encode()))
+    assert not read_segment(IO, str(copy), entry).files[0].footer_digest
+    assert damaged(copy) == []
+    path = copy / segment.files[0].path
+    content = bytearray(path.read_bytes())
+    content[content.rindex(bound.to_bytes(8, "little")) + 1] ^= 2
+    path.write_bytes(content)
+    assert damaged(copy) == [path.name]
+
+
 def is_needed(table, path, live):
     """Whether the newest version names a file, or it is the head of a version."""
     if path.parent.name == "deletes":
@@ -166,7 +224,8 @@ def test_an_index_that_does_not_agree_with_its_data(copy, column):
     record.write_bytes(seal((text[: text.rindex(',"digest"')] + "}").encode()))
     (name,) = {Path(file.path).name for file in segment.files}
     assert damaged(copy, deep=True) == [name]
-    assert damaged(copy) == ([name] if column == "size_bytes" else [])
+    # A footer has neither the last row of a row group, nor whether a bound is exact, nor bounds if there is a NaN.
+    assert damaged(copy) == ([] if column in ("end.id", "exact.name", "min.price") else [name])
 
 
 def test_a_flipped_bit_anywhere_is_harmless_or_named(made, tmp_path):
@@ -187,6 +246,7 @@ def flip_everywhere(made, tmp_path, *, flips, seed):
     kinds = [files for files in [*kinds, [table / "Metadata" / "latest"]] if files]
     assert len(kinds) >= 7
     wanted = read_all(table)
+    live = {one.segment_file for one in read_latest(IO, str(table)).live}
     for number in range(flips):
         path = rng.choice(kinds[number % len(kinds)])
         content = path.read_bytes()
@@ -201,8 +261,13 @@ def flip_everywhere(made, tmp_path, *, flips, seed):
             found = read_all(table)
         except PackstoneError as error:
             found = wanted if path.name in error.message else error.message
+        # A footer is also read by other readers, which know no checksum of it.
+        is_footer = at >= len(content) - 8 - int.from_bytes(content[-8:-4], "little")
+        is_read = path.suffix == ".parquet" and is_footer and is_needed(table, path, live)
+        is_seen = not is_read or damaged(table) == [path.name]
         path.write_bytes(content)
         assert found == wanted, f"{path}: bit flipped at {at}"
+        assert is_seen, f"{path}: bit flipped at {at} is not found"
     assert read_all(table) == wanted
 
 

@@ -158,6 +158,27 @@ def test_sql_reads_and_writes(spark, tmp_path):
     assert rows_of(path) == Counter([7, 10, 11])
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("how", ["columns", "saveAsTable"])
+def test_an_entry_of_the_catalog_that_cannot_be_read(spark, tmp_path, how):
+    """Spark does not pass its location: the error says how to make an entry that can be read, and no row is lost."""
+    path = str(tmp_path / "t")
+    try:
+        if how == "columns":
+            write(numbers(spark, 0, 10), path)
+            spark.sql(f"CREATE TABLE entry (id BIGINT, name STRING) USING packstone LOCATION '{path}'")
+        else:
+            frame = numbers(spark, 0, 10).write.format("packstone").mode("append")
+            frame.option("path", path).saveAsTable("entry")
+        with pytest.raises(Exception, match=r"run DROP TABLE t, then CREATE TABLE t USING packstone LOCATION"):
+            spark.sql("SELECT * FROM entry").collect()
+        spark.sql("DROP TABLE entry")
+        spark.sql(f"CREATE TABLE entry USING packstone LOCATION '{path}'")
+        assert spark.table("entry").count() == 10
+    finally:
+        spark.sql("DROP TABLE IF EXISTS entry")
+
+
 @pytest.fixture
 def batches(tmp_path):
     """Write batches of a stream as Spark's processes do: one sends a writer to tasks, another one commits."""

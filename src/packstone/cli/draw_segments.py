@@ -99,7 +99,9 @@ def draw_segments(console: Any, shown: ShownSegments) -> None:
     for row in shown.rows:
         cells = [*row.to_texts()]
         into = f" → {row.merged_to_id}" if row.merged_to_id else ""
-        deleted = f"\n[dim]{plural(row.deleted_rows, 'row')} deleted[/]" if row.deleted_rows else ""
+        # Of a segment that lost its last row, the number is that of the last delete file: others were lost with it.
+        has_deletes = row.deleted_rows and row.status != "Marked for Delete"
+        deleted = f"\n[dim]{plural(row.deleted_rows, 'row')} deleted[/]" if has_deletes else ""
         cells[1] = f"[{_STATUS_STYLE.get(cells[1], 'cyan')}]{cells[1]}{into}[/]{deleted}"
         table.add_row(*(cells[at] for at in shown_columns))
     console.print(table)

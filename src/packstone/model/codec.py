@@ -408,10 +408,10 @@ def check_absolute(path: str) -> None:
         raise ValueError(f"{path[:60]!r} is not an absolute path")
 
 
-def check_run(run: str) -> None:
+def check_run(run: object) -> None:
     """Raise ValueError unless this is the id of a run, which is also the name of its folders."""
-    if _RUN.fullmatch(run) is None:
-        raise ValueError(f"{run[:60]!r} is not the id of a run")
+    if not isinstance(run, str) or _RUN.fullmatch(run) is None:
+        raise ValueError(f"{run!r:.60} is not the id of a run")
 
 
 def check_count(number: int) -> None:

@@ -204,6 +204,10 @@ def parse_select(sql: str) -> exp.Query:
         word = str(tree.this).upper() if tree.key == "command" else tree.key.upper()
         hint = "; give --explain instead" if word == "EXPLAIN" else "; it answers SELECT"
         raise InvalidInputError(f"`packstone query` does not support {word}{hint}.", sql=sql)
+    if tree.find(exp.Lock) is not None:
+        raise InvalidInputError(
+            "`packstone query` does not support FOR UPDATE or FOR SHARE: a query locks nothing; leave it out.", sql=sql
+        )
     for table in tree.find_all(exp.Table):
         if table.args.get("version"):
             raise InvalidInputError(
@@ -318,6 +322,7 @@ class _Planner:
             self._refuse_column(str(error))
         except (SqlglotError, RecursionError):
             raise InvalidInputError("The statement cannot be resolved: it is nested too deeply.") from None
+        self._check_fields()
         self._columns_before = self._used_columns()
         self.filters: list[list[str]] = [[] for _ in schemas]
         for scope in traverse_scope(self._tree):
@@ -344,13 +349,37 @@ class _Planner:
                     used[numbers[column.table]].add(column.name.lower())
         return used
 
+    def _check_fields(self) -> None:
+        """Refuse ``x.id`` where x is no table: it would be a field of a column x that has none."""
+        import pyarrow.types as pt
+        from sqlglot import exp
+        from sqlglot.optimizer.scope import traverse_scope
+
+        for scope in traverse_scope(self._tree):
+            numbers = {name: _number(source) for name, source in scope.sources.items() if isinstance(source, exp.Table)}
+            for column in scope.columns:
+                if not isinstance(column.parent, exp.Dot) or column.table not in numbers:
+                    continue
+                schema, name = self._schemas[numbers[column.table]], column.name
+                kinds = [field.type for field in schema if field.name.lower() == name.lower()]
+                if kinds and not any(map(pt.is_nested, kinds)):
+                    field = column.parent.expression.name
+                    what = f"{name}.{field}: there is no table {name!r} in FROM, and the column {name!r} has no fields"
+                    raise InvalidInputError(f"The statement cannot be resolved at {what}.", sql=self._sql, column=name)
+
     def _refuse_column(self, why: str) -> NoReturn:
-        found = re.search(r"[Cc]olumn '\"?(.*?)\"?' could not be resolved", why)
+        found = re.search(r"[Cc]olumn '\"?(.*?)\"?' could not be resolved(?: for table: '(.*?)')?", why)
+        found = found or re.search(r"Unknown column: (\S+?)\.?(?:\s|$)", why)
         if found is None:
             raise InvalidInputError(
                 f"The statement cannot be resolved: {why.partition('.')[0]}.", sql=self._sql
             ) from None
         name = found.group(1).rpartition(".")[2].strip('"')
+        table = found.group(2) if found.re.groups > 1 else None
+        if table:
+            raise InvalidInputError(
+                f"The statement cannot be resolved at {table}.{name}: there is no table {table!r} in FROM.", column=name
+            ) from None
         has = f"; it has: {', '.join(self._schemas[0].names)}" if len(self._schemas) == 1 else ""
         raise InvalidInputError(f"The table has no column {name!r}{has}.", column=name) from None
 
@@ -366,6 +395,8 @@ class _Planner:
         for name in clauses:
             if name not in {"expressions", "from", "limit", "where", "order"}:
                 return _CLAUSES.get(name, name.upper())
+        if "from" not in clauses:  # its tables are in subqueries
+            return "a SELECT without FROM"
         if not _is_view(clauses["from"].this) or set(_filled(clauses["from"].this)) - {"this", "alias"}:
             return "a query in FROM"
         columns = () if self._counts_rows else tuple(one.unalias() for one in tree.selects)

@@ -494,8 +494,9 @@ def _path(options: Mapping[str, str]) -> str:
     path = options.get("path")
     if path is None:
         raise InvalidInputError(
-            "Give one table: load('/data/orders'), or the option path; in a catalog, create it without columns: "
-            "CREATE TABLE t USING packstone LOCATION '/data/orders'."
+            "Give one table: load('/data/orders'), or the option path. If this is a table t of Spark's catalog, it was "
+            "created with columns or by saveAsTable, and Spark does not pass its location: run DROP TABLE t, then "
+            "CREATE TABLE t USING packstone LOCATION '/data/orders', without columns."
         )
     return parse_location(path).path
 

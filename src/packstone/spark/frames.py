@@ -25,11 +25,13 @@ from collections import Counter, OrderedDict
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from packstone.errors import InvalidInputError
+from packstone.errors import InvalidInputError, PackstoneError
 from packstone.model.codec import dump_record, load_record
 from packstone.query.filter.expression import And, columns_of
+from packstone.query.scan.caches import process_caches
 from packstone.query.scan.plan import group_by_host
 from packstone.query.scan.read_split import read_few, read_split
+from packstone.query.scan.scanned_file import ScannedFile
 from packstone.spark.engine import SparkEngine, collect
 from packstone.spark.session import SparkHandle, SparkSettings, is_connect, open_spark
 from packstone.spark.ship_package import job_error, ship_package
@@ -101,6 +103,8 @@ def read_here(session: Any, plan: ScanPlan, io: FileIO, *, max_bytes: int) -> An
     rows = read_few(io, plan, max_bytes=max_bytes)
     if rows is None:
         return None
+    if not rows.num_rows:
+        return _empty_frame(session, plan.schema)
     return session.createDataFrame(rows.cast(spark_types(plan.schema), safe=False), schema_ddl(plan.schema))
 
 
@@ -156,7 +160,7 @@ def read_splits(session: Any, plan: ScanPlan, io: FileIO) -> Any:
     """The matching rows, each split read by a task of its own; lazy, like any DataFrame."""
     ddl = schema_ddl(plan.schema)
     if not plan.splits:
-        return session.createDataFrame([], ddl)
+        return _empty_frame(session, plan.schema)
     blocks = read_blocks(session, plan)
     if blocks:
         plan = replace(plan, splits=group_by_host(plan.splits, blocks))
@@ -167,7 +171,7 @@ def read_splits(session: Any, plan: ScanPlan, io: FileIO) -> Any:
     # For Spark, the result of tasks is as big as the range below it, and it broadcasts a side of a join that looks
     # small: with one number for each split, millions of rows looked like some bytes. So the range is as long as the
     # rows are big, and a filter, which does not change Spark's estimate, keeps the first number of each task.
-    size_bytes = sum(split.rows for split in plan.splits) * _row_bytes(plan.schema)
+    size_bytes = _estimate_bytes(plan, io)
     step = max(1, min(size_bytes, _MOST_ESTIMATED_BYTES) // _NUMBER_BYTES // count)
     numbers = session.range(0, count * step, 1, count)
     if step > 1:
@@ -242,14 +246,60 @@ def _frame_of(frame: Any, session: Any) -> Any:
     return ClassicFrame(frame, session)
 
 
-def _row_bytes(schema: pa.Schema) -> int:
-    """The estimated size of a row, by the types alone, as Spark estimates it."""
+def _empty_frame(session: Any, schema: pa.Schema) -> Any:
+    """A DataFrame without rows that Spark knows to be empty; of one that is made of no rows it assumes 8 EiB."""
+    columns = columns_from_arrow(schema)
+    nothing = [f"CAST(NULL AS {column.type_text}) AS {_quoted(column.name)}" for column in columns]
+    return session.range(1).where("false").selectExpr(*nothing)
+
+
+def _estimate_bytes(plan: ScanPlan, io: FileIO) -> int:
+    """The estimated size of the rows that are read, in memory.
+
+    Spark guesses 20 bytes for a text. Texts of a kilobyte would make 60 MB look like 84 KB, and Spark would send them
+    to every task. So the footer of the biggest file says how long values are; where there is none, the rows are at
+    least as big as what is read.
+    """
+    rows = sum(split.rows for split in plan.splits)
+    least = rows * sum(_value_bytes(field.type) for field in plan.schema)
+    if all(_has_fixed_size(field.type) for field in plan.schema):
+        return least
+    files = [file for split in plan.splits for file in split.files]
+    if files and all(split.merge is None and not split.inputs for split in plan.splits):
+        biggest = max(files, key=lambda file: file.read_bytes)
+        with contextlib.suppress(OSError, PackstoneError):  # tasks report what is wrong with a file
+            return rows * _stored_row_bytes(io, biggest, plan.schema)
+    return max(least, sum(split.read_bytes for split in plan.splits))
+
+
+def _stored_row_bytes(io: FileIO, file: ScanFile, schema: pa.Schema) -> int:
+    """The bytes of a row of a file, uncompressed but encoded, and at least what Spark guesses by the types."""
+    found = ScannedFile(io, file, schema.names, caches=process_caches())
+    try:
+        metadata = found.footer.metadata
+        stored: Counter[str] = Counter()
+        for at in file.row_groups or range(metadata.num_row_groups):
+            group = metadata.row_group(at)
+            for chunk in (group.column(leaf) for leaf in range(group.num_columns)):
+                stored[chunk.path_in_schema.partition(".")[0]] += chunk.total_uncompressed_size
+        rows = max(1, sum(found.footer.group_rows[at] for at in file.row_groups or range(metadata.num_row_groups)))
+        sources = ((field.type, found.sources[field.name]) for field in schema)
+        return sum(
+            max(_value_bytes(kind), stored[(source or "").partition(".")[0]] // rows) for kind, source in sources
+        )
+    finally:
+        found.close()
+
+
+def _value_bytes(kind: pa.DataType) -> int:
+    """The size of a value by its type alone, as Spark estimates it."""
+    return int(kind.byte_width) if _has_fixed_size(kind) else _TEXT_BYTES
+
+
+def _has_fixed_size(kind: pa.DataType) -> bool:
     import pyarrow as pa
 
-    return sum(
-        field.type.byte_width if pa.types.is_primitive(field.type) and field.type.bit_width % 8 == 0 else _TEXT_BYTES
-        for field in schema
-    )
+    return bool(pa.types.is_primitive(kind) and kind.bit_width % 8 == 0)
 
 
 def schema_ddl(schema: pa.Schema) -> str:

@@ -525,3 +525,40 @@ def test_a_delete_killed_at_some_steps(children):
 def test_a_delete_killed_at_every_step(children):
     """All of them, before and after."""
     check_killed(children, lambda count: [(step, moment) for step in range(count) for moment in ("before", "after")])
+
+
+@pytest.mark.parametrize("where", [None, 5, b"", b"true", "", "  ", [], True, {"id": 1}])
+def test_what_is_not_a_filter_deletes_nothing(lake, where):
+    """A variable that was never set must not empty the table; a scan without a filter reads all rows."""
+    before = lake.versions()
+    for dry_run in (True, False):
+        with pytest.raises(InvalidInputError, match="filter"):
+            delete(lake, where, dry_run=dry_run)
+    assert lake.versions() == before
+
+
+@pytest.mark.parametrize("ids", [None, 0, "0", "01", b"01", [], [None], [""], [b"0"], [True], [-1]])
+def test_what_is_not_a_list_of_ids_deletes_nothing(lake, ids):
+    """The text "10" is segment 10, or a mistake, and never the segments 1 and 0."""
+    before = lake.versions()
+    with pytest.raises(InvalidInputError, match="segment"):
+        open_table(lake).segments.delete(ids=ids)
+    with pytest.raises(InvalidInputError, match=r"segment|Segment"):
+        compact(lake, strategy="custom", ids=ids)
+    assert lake.versions() == before
+
+
+def test_ids_of_a_compaction_are_given_as_those_of_a_delete(lake):
+    """Numbers and texts, not only values of SegmentId: with these, the segment 0 did not exist."""
+    outcome = compact(lake, strategy="custom", ids=[0, "1"])
+    assert [unit.inputs for unit in outcome.units] == [("0", "1")]
+
+
+@pytest.mark.parametrize("run", [None, 5, "", b"", []])
+def test_what_is_not_the_id_of_a_run_restores_nothing(lake, run):
+    """One sentence for the caller, no TypeError."""
+    for verb in (open_table(lake).restore, open_table(lake).verify):
+        with pytest.raises(InvalidInputError, match="is not the id of a run"):
+            verb(run)
+    with pytest.raises(InvalidInputError, match="is not a label"):
+        open_table(lake).segments.load(pa.table({"id": [1]}), label=5)

@@ -56,6 +56,17 @@ def test_arrow_holds_the_same_columns(schema):
     assert columns_from_arrow(to_arrow(schema)) == schema
 
 
+def test_texts_with_a_length_and_comments_of_other_systems():
+    """CarbonData's CREATE TABLE runs unchanged: lengths are not enforced and comments are not kept."""
+    text = (
+        "a varchar(10) NOT NULL COMMENT 'it''s, a \\' (b)', b CHAR(3), c array<varchar(5)>, `comment` string comment ''"
+    )
+    assert to_ddl(parse_columns(text)) == "a string not null, b string, c array<string>, comment string"
+    for wrong in ("a varchar(x)", "a varchar(3", "a string comment", "a string comment b", "'a' string", "a 'string'"):
+        with pytest.raises(InvalidInputError):
+            parse_columns(wrong)
+
+
 def test_other_names_and_cases_are_one_type():
     """SQL's and Spark's names, in any case and spacing, are stored under one name each."""
     found = parse_columns(

@@ -384,7 +384,7 @@ def test_a_merge_is_not_undone_under_deleted_rows():
     back = undo_merges(table.status, [made], now_ms=2, **lists)
     assert [entry.deleted_rows for entry in back.status.entries] == [0, 3]
     table.edit(delete_rows, [deleted(table, "0.1", 1, name="e.json")], now_ms=2)
-    with pytest.raises(RefusedError, match=r"1 rows of segment 0\.1 were deleted after it was merged"):
+    with pytest.raises(RefusedError, match=r"1 row of segment 0\.1 was deleted after it was merged"):
         undo_merges(table.status, [made], now_ms=3, **lists)
 
 

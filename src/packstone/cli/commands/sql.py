@@ -290,12 +290,13 @@ class _Statement:
     def _delete(self) -> _Action:
         self._accept("TABLE")
         path = self._table()
+        name = self._tokens[self._at - 1].text
         if self._accept("WHERE SEGMENT . ID IN"):
             which = ("--ids", self._segment_ids())
         elif self._accept("WHERE SEGMENT . STARTTIME BEFORE"):
             which = ("--before", self._text_value())
         elif self._accept("WHERE") and self._at < len(self._tokens):
-            where = self._rest()
+            where = self._rest_without(name)
             self._at = len(self._tokens)
             return _Action(
                 command=("segments", "delete-rows", path, "--where", where), takes=frozenset({"yes", "timezone"})
@@ -475,6 +476,17 @@ class _Statement:
     def _rest(self) -> str:
         at = min(self._at, len(self._tokens) - 1)
         return self._text[self._tokens[at].start : self._tokens[-1].end + 1]
+
+    def _rest_without(self, table: str) -> str:
+        """The rest of the statement, in which columns are not qualified by the name of the table."""
+        found, at = [], self._tokens[self._at].start
+        rest = self._tokens[self._at - 1 :]
+        for before, word, dot in zip(rest, rest[1:], rest[2:], strict=False):
+            is_name = word.token_type.name != "STRING" and word.text.lower() == table.lower()
+            if is_name and dot.token_type.name == "DOT" and before.token_type.name != "DOT":
+                found.append(self._text[at : word.start])
+                at = dot.end + 1
+        return "".join((*found, self._text[at : self._tokens[-1].end + 1]))
 
     def _expected(self, what: str, *, found: str | None = None) -> NoReturn:
         word = self._peek() if found is None else found

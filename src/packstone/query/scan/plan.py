@@ -37,6 +37,7 @@ class ScanFile:
     columns: tuple[ColumnSource, ...] = ()
     deleted: str = ""  # positions of deleted rows, as `pack_positions` writes them
     bloom_crc: int = 0  # of its bloom filters, if it was recorded (block_facts.bloom_checksum)
+    footer_digest: str = ""  # parquet_checks.digest_footer, in hex, if it was recorded
 
     @property
     def rows(self) -> int:

@@ -2,6 +2,9 @@
 
 Positions are stored in containers of 65,536, each an array, a bit set or runs. The deletion vectors of Paimon are read
 here, the delete files of segment tables are read and written.
+
+This is an own codec, not `pyroaring`: executors decode positions too, and need no compiled package besides PyArrow and
+NumPy there. Only reading and writing is needed, not the set operations; NumPy does those on the decoded positions.
 """
 
 from __future__ import annotations

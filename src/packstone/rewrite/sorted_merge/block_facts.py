@@ -34,6 +34,7 @@ from packstone.rewrite.data_files.parquet_output import (
     has_order,
     is_in_footer,
 )
+from packstone.rewrite.formats.parquet_checks import MAGIC
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -85,7 +86,26 @@ def bloom_checksum(source: Any, footer: pq.FileMetaData) -> int:
     ends = [(offset, offset + (chunk.bloom_filter_length or 0)) for chunk, offset in found if offset is not None]
     if not ends:
         return 0
-    at, end, checksum = min(ends)[0], max(last for _, last in ends), 0
+    return _checksum(source, min(ends)[0], max(last for _, last in ends))
+
+
+def page_index_checksum(source: Any, footer: pq.FileMetaData, *, footer_begin: int) -> int:
+    """Return the CRC-32 of the page indexes: what lies between the pages or bloom filters and the footer.
+
+    A reader that skips pages by them loses rows if a bit is lost. The footer must be sound.
+    """
+    begin = len(MAGIC)
+    for at in range(footer.num_row_groups):
+        group = footer.row_group(at)
+        for chunk in (group.column(leaf) for leaf in range(group.num_columns)):
+            bloom = getattr(chunk, "bloom_filter_offset", None)
+            blooms_end = 0 if bloom is None else bloom + (chunk.bloom_filter_length or 0)
+            begin = max(begin, min(_starts([chunk])) + chunk.total_compressed_size, blooms_end)
+    return _checksum(source, begin, footer_begin)
+
+
+def _checksum(source: Any, at: int, end: int) -> int:
+    checksum = 0
     while at < end and (data := source.read_at(min(_READ_BYTES, end - at), at)):
         checksum, at = zlib.crc32(data, checksum), at + len(data)
     return checksum
@@ -195,6 +215,28 @@ class PartBuilder:
         if is_bytes(field.type):
             facts[f"exact.{name}"] = exacts
         return facts
+
+
+def find_wrong_bounds(part: pa.RecordBatch, footer: pq.FileMetaData, schema: pa.Schema) -> str | None:
+    """The first column of which a part and a footer state different nulls or bounds; None if they agree.
+
+    What only one of them states is not compared: a footer has no bounds of a row group with a NaN, nor of long values.
+    """
+    leaves, groups = leaf_numbers(schema), range(footer.num_row_groups)
+    for field in (one for one in schema if has_order(one.type) and is_in_footer(one.type)):
+        name = field.name
+        found = [footer.row_group(at).column(leaves[name]) for at in groups]
+        stated = [chunk.statistics if chunk.is_stats_set else None for chunk in found]
+        facts = {"nulls": [one.null_count if one is not None and one.has_null_count else None for one in stated]}
+        bounds = [_footer_extremes(chunk, field.type) for chunk in found]
+        if is_bytes(field.type):
+            bounds = [cut_bounds(low, high)[:2] for low, high in bounds]
+        facts |= {"min": [low for low, _ in bounds], "max": [high for _, high in bounds]}
+        for fact, values in facts.items():
+            recorded = part.column(f"{fact}.{name}")
+            if pc.any(pc.not_equal(pa.array(values, recorded.type), recorded)).as_py():
+                return str(name)
+    return None
 
 
 def _count_leaves(kind: pa.DataType) -> int:

@@ -7,23 +7,31 @@ single row group that is bigger than the target is cut: the configured target as
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from packstone.errors import CorruptionError
 from packstone.rewrite.data_files.parquet_output import writer_options
+from packstone.rewrite.formats.parquet_checks import digest_footer
 from packstone.rewrite.formats.parquet_file_writer import ParquetFileWriter
 from packstone.rewrite.formats.parquet_writer import can_write
 from packstone.rewrite.merge_tree.cursor import BatchKeys, RowKey
-from packstone.rewrite.sorted_merge.block_facts import PartBuilder, bloom_checksum, leaf_numbers
+from packstone.rewrite.sorted_merge.block_facts import (
+    PartBuilder,
+    bloom_checksum,
+    leaf_numbers,
+    page_index_checksum,
+)
 from packstone.rewrite.sorted_merge.spec import BlockOutput, WrittenBlockFile
 from packstone.storage.fileio import abandon_output
 
 if TYPE_CHECKING:
     from packstone.storage.fileio import FileIO
 
+_TAIL_BYTES = 8  # the footer's length and the magic
 _PIECES = 4  # a batch of more than a quarter of a block is added in pieces
 # Small pages make a fine-grained page index, and allow many files to be open at the same time in a merge.
 _PAGE_BYTES = 256 << 10
@@ -125,7 +133,7 @@ class BlockWriter:
             return
         ended, self._open = self._open, None
         try:
-            part, footer = ended.close()
+            part, facts = ended.close()
         except BaseException:
             ended.abandon()
             raise
@@ -139,15 +147,11 @@ class BlockWriter:
                 size_bytes=found.size_bytes,
                 rows=ended.rows,
                 part=part,
-                bloom_crc=self._read_bloom_crc(ended.path, footer),
+                bloom_crc=facts.bloom_crc,
+                page_index_crc=facts.page_index_crc,
+                footer_digest=facts.footer_digest,
             )
         )
-
-    def _read_bloom_crc(self, path: str, footer: pq.FileMetaData) -> int:
-        if not self._output.bloom_columns:
-            return 0
-        with self._io.open_input(path) as source:
-            return bloom_checksum(source, footer)
 
 
 class _OpenFile:
@@ -157,6 +161,7 @@ class _OpenFile:
         self.path, self.rows = path, 0
         self._part = PartBuilder(schema, output.sort_columns)
         self._sink = io.open_output(path)
+        self._last = _LastWrite(self._sink)
         leaves = leaf_numbers(schema)
         sorting = [pq.SortingColumn(leaves[name], nulls_first=True) for name in output.sort_columns]
         options = writer_options(schema, output, sample) | {
@@ -174,7 +179,7 @@ class _OpenFile:
             one = {"ndv": sample.num_rows, "fpp": output.bloom_fpp}
             options["bloom_filter_options"] = dict.fromkeys(output.bloom_columns, one)
         try:
-            self._writer = ParquetFileWriter(self._sink, schema, options=options)
+            self._writer = ParquetFileWriter(self._last, schema, options=options)
         except BaseException:
             abandon_output(self._sink)
             raise
@@ -188,15 +193,64 @@ class _OpenFile:
         self._part.add(rows)
         self.rows += rows.num_rows
 
-    def close(self) -> tuple[bytes, pq.FileMetaData]:
+    def close(self) -> tuple[bytes, _TailFacts]:
         footer = self._writer.close()
+        facts = _TailFacts.of(self._last.data, footer, end=int(self._sink.tell()))
         self._sink.close()
-        return self._part.finish(footer), footer
+        return self._part.finish(footer), facts
 
     def abandon(self) -> None:
         """Close the file and discard its content."""
         self._writer.abandon()
         abandon_output(self._sink)
+
+
+class _LastWrite:
+    """The open file, which keeps the last write: ``ParquetFileWriter`` writes all that follows the pages at once."""
+
+    def __init__(self, sink: Any) -> None:
+        self._sink = sink
+        self.data = b""
+
+    def write(self, data: bytes) -> None:
+        self.data = data
+        self._sink.write(data)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _TailFacts:
+    """Checksums of the parts of a file that have none of their own: bloom filters, page indexes, footer."""
+
+    bloom_crc: int
+    page_index_crc: int
+    footer_digest: str
+
+    @classmethod
+    def of(cls, tail: bytes, metadata: pq.FileMetaData, *, end: int) -> _TailFacts:
+        """Compute them from the last bytes of a file of ``end`` bytes; nothing is read."""
+        source = _Tail(tail, end - len(tail))
+        length = int.from_bytes(tail[-_TAIL_BYTES:-4], "little")
+        begin = end - _TAIL_BYTES - length
+        footer = source.read_at(length, begin)
+        return cls(
+            bloom_crc=bloom_checksum(source, metadata),
+            page_index_crc=page_index_checksum(source, metadata, footer_begin=begin),
+            footer_digest=digest_footer(footer, begin).hex(),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Tail:
+    """The last bytes of a file, read by their offsets in the file."""
+
+    data: bytes
+    begin: int
+
+    def read_at(self, count: int, offset: int) -> bytes:
+        first = offset - self.begin
+        if first < 0:
+            raise CorruptionError("Pages of the file were written after its bloom filters.")
+        return self.data[first : first + count]
 
 
 def _values_between_checks(sample: pa.Table) -> int:

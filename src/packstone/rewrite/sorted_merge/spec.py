@@ -101,6 +101,8 @@ class WrittenBlockFile:
     rows: int
     part: bytes = field(repr=False)
     bloom_crc: int = 0  # block_facts.bloom_checksum
+    page_index_crc: int = 0  # block_facts.page_index_checksum
+    footer_digest: str = ""  # parquet_checks.digest_footer, in hex; empty if an older packstone wrote the file
 
     def __str__(self) -> str:
         return f"{self.path} {self.rows} rows {self.size_bytes}B"

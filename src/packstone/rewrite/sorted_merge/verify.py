@@ -27,6 +27,7 @@ from packstone.errors import CorruptionError, VerificationError
 from packstone.model.unit import Fingerprint, Verify
 from packstone.rewrite.data_files.batches import read_ahead, to_column
 from packstone.rewrite.formats.parquet_batches import read_batches
+from packstone.rewrite.formats.parquet_checks import digest_footer, find_footer
 from packstone.rewrite.formats.parquet_footer import open_parquet, sorting_of
 from packstone.rewrite.merge_tree.spec import KeyRange, unpack_positions, unpack_schema, unpack_value
 from packstone.rewrite.proof.check_metadata import BlockCheck, check_columns, check_order
@@ -35,7 +36,7 @@ from packstone.rewrite.proof.order_codes import Mask, is_below
 from packstone.rewrite.proof.ordered_digest import digest_batches
 from packstone.rewrite.proof.row_lanes import QuickLanes, Scratch
 from packstone.rewrite.proof.verify_merge import Verified
-from packstone.rewrite.sorted_merge.block_facts import bloom_checksum, read_part
+from packstone.rewrite.sorted_merge.block_facts import bloom_checksum, find_wrong_bounds, page_index_checksum, read_part
 from packstone.rewrite.sorted_merge.spec import OrderedFile, OrderedMergeSpec, WrittenBlockFile, WrittenBlocks
 
 if TYPE_CHECKING:
@@ -108,10 +109,16 @@ def fingerprint_written(io: FileIO, written: WrittenBlocks) -> Fingerprint:
 
 
 def check_footer(io: FileIO, written: WrittenBlocks, file: WrittenBlockFile) -> None:
-    """Raise CorruptionError unless size, columns, rows and row groups of one file are those recorded; reads no rows."""
+    """Raise CorruptionError unless size, columns, row groups and bounds of a file are those recorded; reads no rows."""
     schema = unpack_schema(written.arrow_schema)
     rows = WholeRows(io, schema, memory_bytes=written.memory_bytes)
     rows.check_file(file, schema, sort_columns=written.sort_columns)
+    with open_parquet(io, file.path) as parquet:
+        wrong = find_wrong_bounds(read_part(file.part), parquet.metadata, schema)
+    if wrong is not None:
+        raise VerificationError(
+            f"{file.path}: nulls or bounds of the column {wrong} are not those recorded.", file=file.path
+        )
 
 
 def check_rows(io: FileIO, written: WrittenBlocks) -> int:
@@ -266,6 +273,7 @@ class WholeRows:
             size = "does not exist" if found is None else f"has {found.size_bytes} bytes"
             raise VerificationError(f"{file.path} {size}, but {file.size_bytes} bytes were recorded.", file=file.path)
         with open_parquet(self._io, file.path) as parquet:
+            self._check_tail(file, parquet.metadata)
             if parquet.metadata.num_rows != file.rows:
                 raise VerificationError(
                     f"{file.path} has {parquet.metadata.num_rows} rows, but {file.rows} were recorded.", file=file.path
@@ -276,12 +284,23 @@ class WholeRows:
             if paths != list(sort_columns):
                 raise VerificationError(f"{file.path} states an order by {paths}, not {sort_columns}.", file=file.path)
 
-            if file.bloom_crc:
-                with self._io.open_input(file.path) as source:
-                    found_crc = bloom_checksum(source, parquet.metadata)
-                if found_crc != file.bloom_crc:
-                    what = "its bloom filters are not those that were written"
-                    raise VerificationError(f"{file.path} is damaged: {what}.", file=file.path)
+    def _check_tail(self, file: WrittenBlockFile, metadata: pq.FileMetaData) -> None:
+        """Compare what has no checksums of its own: readers skip rows by a footer, page indexes and bloom filters."""
+        if not file.bloom_crc and not file.footer_digest:
+            return
+        wrong = ""
+        with self._io.open_input(file.path) as source:
+            footer, begin = find_footer(source, file.path)
+            if file.footer_digest and digest_footer(footer, begin).hex() != file.footer_digest:
+                wrong = "its footer is not the one that was written"
+            elif file.bloom_crc and bloom_checksum(source, metadata) != file.bloom_crc:
+                wrong = "its bloom filters are not those that were written"
+            elif file.footer_digest and (
+                page_index_checksum(source, metadata, footer_begin=begin) != file.page_index_crc
+            ):
+                wrong = "its page indexes are not those that were written"
+        if wrong:
+            raise VerificationError(f"{file.path} is damaged: {wrong}.", file=file.path)
 
     def _read_group(self, parquet: pq.ParquetFile, path: str, group: int) -> Iterator[pa.RecordBatch]:
         columns, groups = self._schema.names, (group,)
@@ -298,14 +317,18 @@ class WholeRows:
 
 def _check_offsets(footer: pq.FileMetaData, file: WrittenBlockFile) -> None:
     part = read_part(file.part)
-    recorded = list(zip(part.column("size_bytes").to_pylist(), part.column("offset").to_pylist(), strict=True))
+    names = ("rows", "size_bytes", "offset")
+    recorded = list(zip(*(part.column(name).to_pylist() for name in names), strict=True))
     found = []
     for at in range(footer.num_row_groups):
-        chunks = [footer.row_group(at).column(leaf) for leaf in range(footer.num_columns)]
+        group = footer.row_group(at)
+        chunks = [group.column(leaf) for leaf in range(footer.num_columns)]
         first = chunks[0].dictionary_page_offset or chunks[0].data_page_offset  # the first page of the first column
-        found.append((sum(chunk.total_compressed_size for chunk in chunks), first))
+        found.append((group.num_rows, sum(chunk.total_compressed_size for chunk in chunks), first))
     if found != recorded:
-        raise VerificationError(f"{file.path}: sizes and offsets of row groups are not those recorded.", file=file.path)
+        raise VerificationError(
+            f"{file.path}: rows, sizes and offsets of row groups are not those recorded.", file=file.path
+        )
 
 
 def _chunk(group: pq.RowGroupMetaData, column: str) -> pq.ColumnChunkMetaData:

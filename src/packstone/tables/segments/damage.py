@@ -48,6 +48,7 @@ from packstone.tables.segments.format.layout import (
     delete_file_path,
     deletes_folder,
     entries_folder,
+    hint_path,
     history_path,
     index_file_name,
     index_file_path,
@@ -61,6 +62,7 @@ from packstone.tables.segments.format.layout import (
 from packstone.tables.segments.format.segment_file import damaged_index, read_index, read_segment, read_segment_file
 from packstone.tables.segments.format.status import parse_chunk
 from packstone.tables.segments.format.status_files import (
+    check_hint,
     find_latest,
     list_lost_versions,
     list_versions,
@@ -270,6 +272,7 @@ def _check_older(io: FileIO, table: str, seen: set[str]) -> CheckedPart[SegmentC
         Damage(file=status_path(table, lost), why="it is missing, so the versions before it cannot be read")
         for lost in list_lost_versions(io, table)
     ]
+    damage += damage_in(hint_path(table), functools.partial(check_hint, io, table))
     versions = list_versions(io, table)
     for version in versions[:-1]:
         try:
@@ -283,7 +286,7 @@ def _check_older(io: FileIO, table: str, seen: set[str]) -> CheckedPart[SegmentC
             continue
         damage += _check_chunks(io, entries_folder(table), head.live.chunks, seen=seen)
         damage += _check_chunks(io, retired_folder(table), head.retired.chunks, seen=seen)
-    return CheckedPart(files=len(versions) - 1, damage=tuple(damage))
+    return CheckedPart(files=len(versions), damage=tuple(damage))  # of the other versions, and the hint
 
 
 def _check_chunks(io: FileIO, folder: str, refs: Iterable[ChunkRef], *, seen: set[str]) -> Iterator[Damage]:
@@ -415,6 +418,8 @@ def _as_written(table: str, segment: SegmentFile, index: pa.Table, *, at: int, s
         rows=file.rows,
         part=write_part(part),
         bloom_crc=file.bloom_crc,
+        page_index_crc=file.page_index_crc,
+        footer_digest=file.footer_digest,
     )
 
 

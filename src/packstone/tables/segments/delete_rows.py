@@ -33,6 +33,7 @@ from packstone.errors import (
     UnavailableError,
     storage_sentence,
 )
+from packstone.query.filter.expression import Filter
 from packstone.query.scan.blocklet_scan import find_positions
 from packstone.query.scan.caches import process_caches
 from packstone.query.scan.read_split import check_pushed
@@ -70,8 +71,7 @@ def delete_matching(
     io: FileIO, table: str, where: str | Expression, *, zone: str = "UTC", dry_run: bool = False
 ) -> DeleteRowsReport:
     """Delete the rows for which a filter is true; a dry run finds them and writes nothing."""
-    if isinstance(where, str) and not where.strip():
-        raise InvalidInputError("The filter is empty; to delete all rows, write `true`.")
+    _check_filter(where)
     finder = _Finder(io, table, where, zone)
     try:
         if dry_run:
@@ -95,6 +95,17 @@ def delete_matching(
         f"{table}: the segments changed in each of {_MOST_TRIES} tries; nothing was deleted. Run it again when other "
         "writers are less busy."
     )
+
+
+def _check_filter(where: object) -> None:
+    """Raise InvalidInputError unless a filter is given: a scan without one reads all rows, and all would be deleted."""
+    if isinstance(where, str) and not where.strip():
+        raise InvalidInputError("The filter is empty; to delete all rows, write `true`.")
+    if not isinstance(where, str | Filter):
+        raise InvalidInputError(
+            f"A {type(where).__name__} is not a filter, so nothing was deleted; give SQL text, or packstone.col('id') "
+            "== 5 and the like. To delete all rows, write 'true'."
+        )
 
 
 def _commit(io: FileIO, table: str, drafts: Sequence[_Draft]) -> int:

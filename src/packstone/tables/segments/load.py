@@ -570,6 +570,8 @@ class Load:
                 rows=file.rows,
                 size_bytes=file.size_bytes,
                 bloom_crc=file.bloom_crc,
+                page_index_crc=file.page_index_crc,
+                footer_digest=file.footer_digest,
             )
             for number, run in enumerate(runs)
             for file in run

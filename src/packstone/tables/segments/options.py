@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, TypeAlias
@@ -48,6 +49,16 @@ def parse_segment_ids(text: str) -> tuple[SegmentId, ...]:
     return tuple(SegmentId.parse(part.strip()) for part in text.split(","))
 
 
+def check_segment_ids(ids: object) -> tuple[SegmentId, ...]:
+    """The segments of an argument, each given by its id, as text or as a number.
+
+    A text alone is refused: of "10", a list of its characters, the segments 1 and 0 would be taken.
+    """
+    if isinstance(ids, str | bytes) or not isinstance(ids, Iterable):
+        raise InvalidInputError(f"ids must be a list of segments, such as ['0.1', 4], not {ids!r}.", option="ids")
+    return tuple(one if isinstance(one, SegmentId) else SegmentId.parse(str(one)) for one in ids)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SegmentOptions(Options):
     """Which segments to merge, and how the work is cut."""
@@ -86,6 +97,7 @@ class SegmentOptions(Options):
     def __post_init__(self) -> None:
         """Refuse ids where they have no effect, a custom compaction without ids, and other invalid values."""
         object.__setattr__(self, "strategy", find_strategy(SegmentStrategy, self.strategy, title="segment tables"))
+        object.__setattr__(self, "ids", check_segment_ids(self.ids))
         if self.strategy is SegmentStrategy.CUSTOM and not self.ids:
             raise InvalidInputError("A custom compaction needs the ids of its segments, for example --ids 1,2.")
         if self.strategy is not SegmentStrategy.CUSTOM and self.ids:

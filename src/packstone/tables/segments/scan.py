@@ -227,6 +227,7 @@ def _files_of(table: str, index: VersionIndex, one: _Kept) -> Iterator[tuple[Sca
                 path=data_file_path(table, data.path),
                 size_bytes=data.size_bytes,
                 bloom_crc=data.bloom_crc,
+                footer_digest=data.footer_digest,
                 row_groups=tuple(groups[begin:end].tolist()),
                 row_counts=tuple(rows[begin:end].tolist()),
                 must_match=tuple(groups[begin:end][one.must[begin:end]].tolist()),

@@ -349,6 +349,8 @@ class MergeUnits:
                 rows=one.rows,
                 size_bytes=one.size_bytes,
                 bloom_crc=one.bloom_crc,
+                page_index_crc=one.page_index_crc,
+                footer_digest=one.footer_digest,
             )
             for one in written
         )

@@ -34,6 +34,7 @@ from packstone.tables.segments.format.status_files import (
 )
 from packstone.tables.segments.load import load_batches, load_files, load_frame
 from packstone.tables.segments.load_options import LoadOptions, LoadReport
+from packstone.tables.segments.options import check_segment_ids
 from packstone.tables.segments.show import (
     DeleteReport,
     DeleteRowsReport,
@@ -201,8 +202,7 @@ class SegmentVerbs:
         self, *, ids: Iterable[SegmentId | str | int] = (), before: Moment | None = None, dry_run: bool = False
     ) -> DeleteReport:
         """Delete segments, by id (all or none) or all that were loaded before a moment."""
-        wanted = [one if isinstance(one, SegmentId) else SegmentId.parse(str(one)) for one in ids]
-        return delete_from(self._io, self.path, ids=wanted, before=before, dry_run=dry_run)
+        return delete_from(self._io, self.path, ids=check_segment_ids(ids), before=before, dry_run=dry_run)
 
     def delete_rows(self, where: str | Expression, *, timezone: str = "UTC", dry_run: bool = False) -> DeleteRowsReport:
         """Delete the rows for which a filter is true, in one commit; those for which it is null stay.

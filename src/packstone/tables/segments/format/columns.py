@@ -39,7 +39,7 @@ ATOMIC_NAMES: Final = {
 }
 MAX_PRECISION: Final = 38
 _DEFAULT_DECIMAL: Final = (10, 0)  # Spark's
-_TOKEN: Final = re.compile(r"\s*(?:(`(?:[^`]|``)+`)|([^\W\d]\w*|\d+\w*)|([<>(),:]))")
+_TOKEN: Final = re.compile(r"\s*(?:(`(?:[^`]|``)+`)|([^\W\d]\w*|\d+\w*)|([<>(),:])|('(?:[^'\\]|''|\\.)*'))")
 _PLAIN_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")  # Spark accepts others, such as größe, only in backquotes
 
 
@@ -129,6 +129,8 @@ def parse_columns(text: str) -> tuple[TableColumn, ...]:
         tokens.column = name
         kind = _read_type(tokens)
         nullable = not tokens.take_words("not", "null")
+        if tokens.take_words("comment"):  # not kept: a table has no place for it
+            tokens.skip_text()
         columns.append(TableColumn(name=name, type_text=str(kind), nullable=nullable))
         if tokens.at_end():
             break
@@ -221,7 +223,7 @@ class _Tokens:
                     "'id long, name string not null'.",
                     value=text,
                 )
-            self._items.append(match[1] or match[2] or match[3])
+            self._items.append(match[1] or match[2] or match[3] or match[4])
             position = match.end()
 
     def at_end(self) -> bool:
@@ -236,10 +238,15 @@ class _Tokens:
         return item
 
     def name(self, what: str) -> str:
-        if self.at_end() or self.peek() in "<>(),:":
+        if self.at_end() or self.peek() in "<>(),:" or self.peek().startswith("'"):
             raise self.error(f"lacks {what}" + (f" before {self.peek()!r}" if self.peek() else " at its end"))
         item = self.take()
         return item[1:-1].replace("``", "`") if item.startswith("`") else item
+
+    def skip_text(self) -> None:
+        if not self.peek().startswith("'"):
+            raise self.error(f"has {self.peek() or 'its end'!r} where a text in quotes is expected")
+        self._at += 1
 
     def expect(self, sign: str) -> None:
         if self.peek() != sign:
@@ -266,6 +273,8 @@ def _read_type(tokens: _Tokens) -> ColumnType:
     match lower:
         case "decimal" | "dec" | "numeric":
             return _read_decimal(tokens)
+        case "varchar" | "char":
+            return _read_text(tokens)
         case "array":
             tokens.expect("<")
             element = _read_type(tokens)
@@ -300,6 +309,15 @@ def _read_decimal(tokens: _Tokens) -> DecimalType:
             f"is a decimal({precision},{scale}); it can have 1 to {MAX_PRECISION} digits, and no more fractional digits"
         )
     return DecimalType(precision, scale)
+
+
+def _read_text(tokens: _Tokens) -> AtomicType:
+    """A text of Hive or CarbonData with a greatest length, which is not enforced: Parquet has no place for it."""
+    if tokens.peek() == "(":
+        tokens.take()
+        _whole(tokens)
+        tokens.expect(")")
+    return AtomicType("string")
 
 
 def _whole(tokens: _Tokens) -> int:

@@ -28,6 +28,7 @@ from typing import TypeAlias
 
 from packstone.errors import ConflictError, InvalidInputError, RefusedError
 from packstone.model.segment import SegmentId, SegmentStatus
+from packstone.model.sizes import plural
 from packstone.tables.segments.format.columns import TableColumn
 from packstone.tables.segments.format.properties import alter, normalise, parse_properties
 from packstone.tables.segments.format.status import (
@@ -268,9 +269,10 @@ def undo_merges(
             by = taken[merged.id].attempt
             raise RefusedError(f"Segment {merged.id} is being merged by the compaction {by}; nothing was changed.")
         if merged.delete_file is not None:
+            were = "was" if merged.deleted_rows == 1 else "were"
             raise RefusedError(
-                f"{merged.deleted_rows:,} rows of segment {merged.id} were deleted after it was merged, and would be "
-                "live again; nothing was changed.",
+                f"{plural(merged.deleted_rows, 'row')} of segment {merged.id} {were} deleted after it was merged, and "
+                "would be live again; nothing was changed.",
                 segment=str(merged.id),
             )
         for member in _members(merge, merged, gone, history=cleaned_away):

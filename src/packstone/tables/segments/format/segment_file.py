@@ -50,6 +50,8 @@ class DataFile:
     rows: Count
     size_bytes: Count
     bloom_crc: Count = 0  # of its bloom filters; 0 if it has none, or an older packstone wrote it
+    page_index_crc: Count = 0  # of its page indexes, if there is a digest of the footer
+    footer_digest: str = ""  # empty in files of an older packstone
 
     def __str__(self) -> str:
         return f"{self.path} run {self.run} {self.rows} rows {self.size_bytes}B"

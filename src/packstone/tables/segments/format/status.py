@@ -223,9 +223,9 @@ class LoadLabel:
     segment: SegmentId  # the live segment that contains the load's rows
 
 
-def check_label(label: str) -> None:
+def check_label(label: object) -> None:
     """Raise ValueError unless a label is a short line of printable text."""
-    if not label.strip() or len(label) > MAX_LABEL_CHARS or not label.isprintable():
+    if not isinstance(label, str) or not label.strip() or len(label) > MAX_LABEL_CHARS or not label.isprintable():
         raise ValueError(f"the label must be 1 to {MAX_LABEL_CHARS} printable characters")
 
 

@@ -362,12 +362,23 @@ def _lost(path: str) -> CorruptionError:
 def read_hint(io: FileIO, table: str) -> int:
     """Read the version in the hint; 0 if no hint can be read, RefusedError if a newer packstone wrote it."""
     with contextlib.suppress(OSError, ValueError, CorruptionError):
-        data = io.read_bytes(hint_path(table))
-        text = data.strip()
-        if text.isdigit():
-            return int(text) if len(text) <= _DIGITS else 0
-        return load_record(LatestVersion, data, path=hint_path(table)).version
+        return _parse_hint(io.read_bytes(hint_path(table)), path=hint_path(table))
     return 0
+
+
+def check_hint(io: FileIO, table: str) -> None:
+    """Raise CorruptionError if there is a hint that cannot be read: lost versions would not be noticed without it."""
+    with contextlib.suppress(FileNotFoundError):  # a creation may have been killed before it
+        _parse_hint(io.read_bytes(hint_path(table)), path=hint_path(table))
+
+
+def _parse_hint(data: bytes, *, path: str) -> int:
+    text = data.strip()
+    if not text.isdigit():
+        return load_record(LatestVersion, data, path=path).version
+    if len(text) > _DIGITS:
+        raise damaged(path, "it is not the number of a version")
+    return int(text)
 
 
 def _list_numbers(io: FileIO, table: str) -> list[int]:
