@@ -9,8 +9,8 @@ The table is created on the first day, with the columns of the first Parquet fil
 
 Prints one line of JSON; the exit code is 1 if something failed, so that the scheduler notices. Running it again is
 safe: a load becomes visible completely or not at all, and its label is loaded once. By default the label is a digest of
-the input files, with their sizes and modification times: the same folder with new files is a new load, and the same files
-are none ("load": "already-loaded"). If files may be copied again for the same day, give the day: --label 2024-05-02.
+the input files, with their sizes and modification times: the same folder with new files is a new load; the same files
+again are not ("load": "already-loaded"). If files may be copied again for the same day, give the day: --label 2024-05-02.
 """
 
 import argparse
@@ -32,7 +32,9 @@ def main() -> int:
     parser.add_argument("table")
     parser.add_argument("inputs", nargs="+")
     parser.add_argument("--sort-by", default="", help="columns to sort by, if the table is created now")
-    parser.add_argument("--label", default=None, help="the name of this load, such as its day; default: a digest of the inputs")
+    parser.add_argument(
+        "--label", default=None, help="the name of this load, such as its day; default: a digest of the inputs"
+    )
     parser.add_argument("--inline", action="store_true", help="without Spark")
     typed = parser.parse_args()
     if typed.inline:
