@@ -8,9 +8,10 @@ The table is created on the first day, with the columns of the first Parquet fil
     python examples/segments_daily.py --inline --sort-by country sales lake/orders/dt=2024-05-02
 
 Prints one line of JSON; the exit code is 1 if something failed, so that the scheduler notices. Running it again is
-safe: a load becomes visible completely or not at all, and its label is loaded once. By default the label is a digest of
-the input files, with their sizes and modification times: the same folder with new files is a new load; the same files
-again are not ("load": "already-loaded"). If files may be copied again for the same day, give the day: --label 2024-05-02.
+safe: a load becomes visible completely or not at all, and its label is loaded once. By default the label is a digest
+of the input files, with their sizes and modification times: the same folder with new files is a new load; the same
+files again are not ("load": "already-loaded"). If files may be copied again for the same
+day, give the day: --label 2024-05-02.
 """
 
 import argparse
