@@ -19,7 +19,7 @@ SOURCE = ROOT / "src" / "packstone"
 
 # Ratchets: lower them with the change that lowers the number.
 MODULES = 276
-SINGLE_IMPORTERS = 36
+SINGLE_IMPORTERS = 35
 NOQA = 82
 HIVE_COMPACTION_MODULES = 102
 COMPACT_OPTIONS = 28
