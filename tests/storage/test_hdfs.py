@@ -193,9 +193,16 @@ def test_a_datanode_that_never_answers_is_not_waited_for(io_and_folder, hdfs, mo
         with pytest.raises(OSError, match="the DataNodes have not acknowledged") as caught:
             write_megabytes(io, f"{folder}/data")
         assert caught.value.errno == errno.ETIMEDOUT
-        monkeypatch.setattr(hdfs_module.time, "sleep", lambda _: hdfs.signal("datanode", signal.SIGCONT))
         failed = []
-        call = hdfs_module.HdfsWriter._call
+        call, sleep = hdfs_module.HdfsWriter._call, time.sleep
+
+        def wake_after_the_failure(seconds):  # also called before it: by other threads, and by retries of the NameNode
+            if failed:
+                hdfs.signal("datanode", signal.SIGCONT)
+            else:
+                sleep(seconds)
+
+        monkeypatch.setattr(hdfs_module.time, "sleep", wake_after_the_failure)
 
         def fail_soon(writer, wanted):
             monkeypatch.setattr(hdfs_module, "_ACKNOWLEDGED_SECONDS", patient(30) if failed else 1)
