@@ -35,6 +35,7 @@ CANNOT = (
     OSError,  # PyArrow, of some of DuckDB's delta pages: "InitBlock EOF"
     NotImplementedError,
 )
+LONG_BITS = 63
 EPOCH = dt.datetime(1970, 1, 1)  # noqa: DTZ001 - columns without a time zone
 WORDS = ["", "a", "ab", "NULL", "-0.0", "é", "日本", "😀", "x" * 200, "\0", "zz"]
 UTC = dt.UTC
@@ -563,7 +564,11 @@ def spark_reader(spark: Any) -> tuple[Callable[[Path], Any], Callable[[Path, Fil
 
     def count(folder: Path, one: Filter) -> int:
         column = fn.col(one.column)
-        literals = [fn.lit(value) for value in one.literals]
+        # Spark reads uint64 as decimal(20, 0), and takes no greater number than a long.
+        literals = [
+            fn.lit(decimal.Decimal(value) if isinstance(value, int) and value.bit_length() > LONG_BITS else value)
+            for value in one.literals
+        ]
         conditions = {
             "null": column.isNull,
             "not null": column.isNotNull,

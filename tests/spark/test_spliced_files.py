@@ -134,6 +134,7 @@ WAYS_OF_SPARK = {
     },
     "overflow": {"parquet.dictionary.page.size": "1024"},
     "bloom filters": {"parquet.bloom.filter.enabled#mid": "true", "parquet.bloom.filter.enabled#id": "true"},
+    "bloom filters of all": {"parquet.bloom.filter.enabled": "true", "parquet.bloom.filter.max.bytes": "4096"},
     "no checksums": {"parquet.page.write-checksum.enabled": "false"},
     **{codec: {"compression": codec} for codec in ("none", "gzip", "zstd", "lz4_raw")},
 }  # fmt: skip
@@ -187,7 +188,7 @@ def test_files_of_spark_keep_their_dictionaries(spark, tmp_path, monkeypatch, wa
     spliced = splice_parquet(io, inputs, str(output), plan=plan_splice(io, inputs))
 
     assert "recoded" in spliced.note
-    if way not in ("overflow", "bloom filters"):
+    if way not in ("overflow", "bloom filters", "bloom filters of all"):
         assert "dictionary_in_some" in spliced.note or "(" not in spliced.note
     assert str(pq.read_table(output).to_pylist()) == str(by_arrow.to_pylist())
     assert str(duckdb.read_parquet(str(output)).fetchall()) == by_duckdb
@@ -198,6 +199,37 @@ def test_files_of_spark_keep_their_dictionaries(spark, tmp_path, monkeypatch, wa
         assert found_by_spark(spark, output.parent) == before
     finally:
         spark.conf.set("spark.sql.parquet.enableVectorizedReader", was)
+
+
+@pytest.mark.parametrize("codec", ["keep", "zstd"])
+def test_bloom_filters_of_all_columns(spark, tmp_path, packstone, codec):
+    """parquet-mr then writes filters of booleans, too, which nobody can make or ask: these are left out."""
+    folder = tmp_path / "t"
+    columns = ("id", "concat('m', pmod(id, 50)) word", "pmod(id, 3) = 0 flag", "if(pmod(id, 2) = 0, null, id > 9) rare")
+    frame = spark.range(0, 3_000, 1, 3).selectExpr(*columns)
+    filters = {"parquet.bloom.filter.enabled": "true", "parquet.bloom.filter.max.bytes": "4096"}
+    frame.write.options(**filters).parquet(str(folder))
+    for path in folder.iterdir():
+        if not path.name.endswith(".parquet"):
+            path.unlink()
+    assert filtered_columns(next(folder.iterdir())) == {"id", "flag", "rare"}  # none beside a dictionary
+    rows = sorted(map(str, spark.read.parquet(str(folder)).collect()))
+
+    done = packstone("compact", folder, "--engine", "inline", "--set", "min-files=2", "--codec", codec)
+
+    assert done.code == 0, done.err
+    (merged,) = (path for path in folder.iterdir() if path.suffix == ".parquet")
+    assert filtered_columns(merged) == {"id"}
+    after = spark.read.parquet(str(folder))
+    assert sorted(map(str, after.collect())) == rows
+    assert (after.where("flag").count(), after.where("word = 'm7' and rare").count()) == (1_000, 59)
+
+
+def filtered_columns(path):
+    """The columns of the first row group that have a bloom filter."""
+    group = pq.read_metadata(path).row_group(0)
+    chunks = [group.column(at) for at in range(group.num_columns)]
+    return {chunk.path_in_schema for chunk in chunks if chunk.bloom_filter_offset is not None}
 
 
 def split_columns(text):

@@ -171,12 +171,17 @@ def bloom_columns_of(metadata: pq.FileMetaData) -> dict[str, int]:
     """The columns that have a bloom filter, with the number of distinct values that its size is made for.
 
     Floating-point numbers may be equal and differ in their bits, which a filter holds: readers then miss -0.0 when they
-    look for 0.0. So a filter of such a column is written only if every row group had one.
+    look for 0.0. So a filter of such a column is written only if every row group had one. Filters of booleans are not
+    kept: parquet-mr writes an empty one if it has to write filters for all columns, and no reader asks it.
     """
     if metadata.num_row_groups == 0:
         return {}
     columns = (metadata.row_group(0).column(at) for at in range(metadata.num_columns))
-    filtered = [(at, column) for at, column in enumerate(columns) if _has_bloom_filter(column)]
+    filtered = [
+        (at, column)
+        for at, column in enumerate(columns)
+        if _has_bloom_filter(column) and column.physical_type != "BOOLEAN"
+    ]
     groups = [metadata.row_group(at) for at in range(1, metadata.num_row_groups)] if filtered else []
     return {
         column.path_in_schema: _distinct_values(column)

@@ -667,7 +667,7 @@ class _ChunkCheck:
         metadata = self._chunk.metadata
         if _BLOOM_OFFSET not in metadata:
             has_filters = [found.has_bloom_filter for found in self._inputs]
-            if self._leaf.kind not in _FLOATS and has_filters and all(has_filters):
+            if self._leaf.kind not in {*_FLOATS, _BOOLEAN} and has_filters and all(has_filters):
                 raise _WrongError("the bloom filter of the inputs is missing")
             return
         source = self._chunk.group.file.source

@@ -625,11 +625,13 @@ class _Splicer:
         return reasons
 
     def _bloom_filter(self, group: _Group, leaf: int, merged: MergedDictionary | None) -> bytes | None:
-        """The filter for all values of the column; None if it cannot be made."""
+        """The filter for all values of the column, or nothing, see ``bloom_columns_of``; None if it cannot be made."""
+        if self._columns[leaf].physical_type == "BOOLEAN":
+            return b""
         if merged is None or group.orders[leaf] != _ONLY_CODED or not can_write("bloom_filter_options"):
             return None
         if self._columns[leaf].physical_type in _FLOATS and not all(_has_bloom_filter(group, leaf)):
-            return b""  # see ``bloom_columns_of``
+            return b""
         return _bloom_filter(self._used_entries(group, leaf, merged))
 
     def _used_entries(self, group: _Group, leaf: int, merged: MergedDictionary) -> pa.Array:
