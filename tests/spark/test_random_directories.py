@@ -60,7 +60,8 @@ def check_directory(root, seed, spark, writers, packstone):
 
     done = packstone("compact", folder, "--engine", "inline", "--set", "min-files=2", "--format", "json")
 
-    assert done.code == 0, done.err
+    # PyArrow 26 cannot read some pages of DuckDB in DELTA_BINARY_PACKED: such a file is left alone and reported.
+    assert done.code == (1 if isinstance(before.rows["pyarrow"], str) else 0), done.err + done.out
     after = look(folder, directory)
     after.check_same(before)
     after.check_agreement(directory)
