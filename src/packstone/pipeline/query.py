@@ -350,7 +350,7 @@ class _Planner:
         return used
 
     def _check_fields(self) -> None:
-        """Refuse ``x.id`` where x is no table: it would be a field of a column x that has none."""
+        """Refuse ``x.id`` where x is a column without fields and not the name of a table."""
         import pyarrow.types as pt
         from sqlglot import exp
         from sqlglot.optimizer.scope import traverse_scope

@@ -202,7 +202,7 @@ def _check_size(io: FileIO, spec: UnitSpec, *, staged: str, done: Written) -> No
 
 
 def has_grown(io: FileIO, output: str, *, spec: UnitSpec) -> bool:
-    """Whether an output takes so much more than its inputs that it is discarded."""
+    """Whether an output is too much bigger than its inputs, so that it is discarded."""
     found = io.stat(output)
     if found is None or spec.codec != "keep":
         return False

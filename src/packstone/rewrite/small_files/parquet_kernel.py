@@ -146,9 +146,9 @@ def read_through(io: FileIO, path: str) -> None:
 # A reader handles a row group at a time: 128 MiB decoded keeps its memory and the number of groups small.
 ROW_GROUP_BYTES = 128 << 20
 MAX_ROW_GROUP_ROWS = 1 << 20
-# If a spliced file has grown so much that it would be discarded, it is made again with smaller row groups, in the end
-# with those of its inputs: a dictionary for fewer files has shorter codes, and one file of small row groups is opened
-# once where many files are opened each.
+# A spliced file that would be discarded for its size is made again with smaller row groups, at last with those of its
+# inputs: a dictionary for fewer files has shorter codes, and one file with small row groups is still better than many
+# files.
 _FEWER_ROWS = (25_000, 1)
 
 
